@@ -24,7 +24,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Command
 
 from certigraph.adapters.models.chat_models import model_label
-from certigraph.adapters.models.prices import cached_tokens, cost_in_usd, price_of
+from certigraph.adapters.models.prices import ListPrice, Price, cached_tokens, cost_in_usd, price_of
 from certigraph.adapters.models.usage import Call, Meter, usage_of
 from certigraph.adapters.processes import is_invoked, run_in_thread, wait_for_node
 from certigraph.adapters.protocols import Budget
@@ -66,6 +66,11 @@ class Period(NamedTuple):
     noted: Spent = Spent()
     """What of the usage that is not the agent's own requests stands in the store, for budgets of users."""
 
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> "Period":
+        """Read what the state holds."""
+        return cls(stored["request"], *(Spent.model_validate(stored[name]) for name in ("before", "noted")))
+
     def as_json(self) -> dict[str, Any]:
         """Return what the state holds, as plain JSON."""
         return {"request": self.request, "before": self.before.as_json(), "noted": self.noted.as_json()}
@@ -77,30 +82,33 @@ class Standing(NamedTuple):
     period: Period
     usages: list[Usage]
     """What the state has counted, and the time since the last request that no usage has."""
-    now: float
-    """Time of the process's clock."""
+    new: dict[str, Any]
+    """Update of the state with what of this it does not have."""
 
     @classmethod
-    def read(cls, state: Mapping[str, Any], failed: Spent) -> "Standing":
+    def read(cls, state: Mapping[str, Any], failed: Spent = Spent(), *, timed: bool) -> "Standing":  # noqa: B008 - frozen
         """Read the state of an agent.
 
         Args:
             state: the state.
             failed: what requests spent that failed just now, and that no checkpoint has counted.
+            timed: whether to count the time between requests.
         """
         usages = [Usage.model_validate(one) for one in state.get(USAGE_KEY) or ()]
-        total, now, stored = _sum(usages), perf_counter(), state.get("certigraph_budget")
-        period = (
-            Period()
-            if not stored
-            else Period(stored["request"], *(Spent.model_validate(stored[name]) for name in ("before", "noted")))
-        )
-        requests = requests_in(state["messages"])
+        new, total, requests = dict[str, Any](), _sum(usages), requests_in(state["messages"])
+        stored = state.get("certigraph_budget")
+        period = Period.read(stored) if stored else Period()
         if not stored or (requests and requests[-1].id != period.request):
             period = Period(str(requests[-1].id) if requests else "", total, period.noted)
-        began, counted = state.get("certigraph_clock", (now, total.seconds))
-        seconds = round(now - began - (total.seconds - counted) - failed.seconds, 6)
-        return cls(period, [*usages, Usage(node=ELSEWHERE, seconds=max(seconds, 0.0))], now)
+            new["certigraph_budget"] = period.as_json()
+        if timed:
+            now = perf_counter()
+            began, counted = state.get("certigraph_clock", (now, total.seconds))
+            seconds = max(round(now - began - (total.seconds - counted) - failed.seconds, 6), 0.0)
+            usages.append(Usage(node=ELSEWHERE, seconds=seconds))
+            new |= {USAGE_KEY: [usages[-1].model_dump(mode="json")]}
+            new |= {"certigraph_clock": (now, total.seconds + seconds)}
+        return cls(period, usages, new)
 
     @property
     def total(self) -> Spent:
@@ -112,13 +120,16 @@ class Standing(NamedTuple):
         """What of it is not the agent's own requests."""
         return _sum(one for one in self.usages if one.node != MODEL)
 
-    def update(self, *usages: Usage) -> dict[str, Any]:
-        """Return the update of the state with what was spent since the last one."""
-        return {
-            USAGE_KEY: [one.model_dump(mode="json") for one in (self.usages[-1], *usages)],
-            "certigraph_budget": self.period.as_json(),
-            "certigraph_clock": (self.now, self.total.seconds),
-        }
+    def update(self, usage: Usage) -> dict[str, Any]:
+        """Return the update of the state after a request."""
+        return {**self.new, USAGE_KEY: [*self.new.get(USAGE_KEY, ()), usage.model_dump(mode="json")]}
+
+    def note(self) -> "Standing":
+        """Return it as it is once the store has what others than the agent's requests spent."""
+        if (elsewhere := self.elsewhere) == self.period.noted:
+            return self
+        period = self.period._replace(noted=elsewhere)
+        return self._replace(period=period, new={**self.new, "certigraph_budget": period.as_json()})
 
 
 class Account(NamedTuple):
@@ -219,6 +230,7 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
         given = {name: UNLIMITED if limit is None else limit for name, limit in limits.items()}
         self.budget = Budget.model_validate({**given, "priced": usd is not None})
         self.by, self.user_key, self.on_limit = by, user_key, on_limit
+        self._timed = seconds is not None
         self._failed: OrderedDict[str, Usage] = OrderedDict()
 
     # The check before a request.
@@ -228,13 +240,13 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
         """End the turn if the budget is used up."""
         if self.by == "user":
             return wait_for_node(self.abefore_model(state, runtime))
-        standing = Standing.read(state, Spent())
+        standing = Standing.read(state, timed=self._timed)
         return self._check(state, standing, self._spent(standing))
 
     @hook_config(can_jump_to=["end"])
     async def abefore_model(self, state: BudgetState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Do the same asynchronously."""
-        standing = Standing.read(state, Spent())
+        standing = Standing.read(state, timed=self._timed)
         if self.by != "user":
             return self._check(state, standing, self._spent(standing))
         own, others = await self._account(runtime).read()
@@ -253,7 +265,7 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
             Meter(MODEL, self.budget, spent).check(calls=1)
         except LimitReached as reached:
             messages = [*_close_calls(state["messages"]), self._end(reached)]
-            return {**standing.update(), "jump_to": "end", "messages": messages}
+            return {**standing.new, "jump_to": "end", "messages": messages}
         return None
 
     def _end(self, reached: LimitReached) -> AIMessage:
@@ -280,10 +292,10 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
         if self.by == "user":
             meter, own, standing = wait_for_node(self._open_account(request, standing))
         try:
-            with meter.open_call(_describe_call(request), price_of(request.model), logged=False) as opened:
+            with meter.open_call(_describe_call(request), price := price_of(request.model), logged=False) as opened:
                 began = perf_counter()
                 response = handler(request)
-                opened.settle(_settle(opened.call, request, response, perf_counter() - began))
+                opened.settle(_settle(opened.call, price, request, response, perf_counter() - began))
         except LimitReached as reached:
             response = ModelResponse([self._end(reached)])
         finally:
@@ -301,11 +313,11 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
         if self.by == "user":
             meter, own, standing = await self._open_account(request, standing)
         try:
-            with meter.open_call(_describe_call(request), price_of(request.model), logged=False) as opened:
+            with meter.open_call(_describe_call(request), price := price_of(request.model), logged=False) as opened:
                 began = perf_counter()
                 async with meter.within_seconds():
                     response = await handler(request)
-                opened.settle(_settle(opened.call, request, response, perf_counter() - began))
+                opened.settle(_settle(opened.call, price, request, response, perf_counter() - began))
         except LimitReached as reached:
             response = ModelResponse([self._end(reached)])
         finally:
@@ -316,7 +328,7 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
 
     def _stand(self, request: ModelRequest[Any]) -> Standing:
         failed = self._failed.get(_task_id())
-        return Standing.read(request.state, failed.spent() if failed else Spent())
+        return Standing.read(request.state, failed.spent() if failed else Spent(), timed=self._timed)
 
     def _open(self, standing: Standing) -> Meter:
         """Return the meter of a request, which knows what was spent before, requests that failed just now included."""
@@ -329,14 +341,14 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
         Returns:
             The meter of the request, what this agent had spent in this thread, and its standing.
         """
-        account, elsewhere = self._account(request.runtime), standing.elsewhere
+        account = self._account(request.runtime)
         own, others = await account.read()
-        own += elsewhere - standing.period.noted
+        own += standing.elsewhere - standing.period.noted
         meter = Meter(MODEL, self.budget, own + others)
         with suppress(LimitReached):  # it is raised again when the request is opened
             meter.check(calls=1)
             await account.write(own + Spent(calls=1))
-        return meter, own, standing._replace(period=standing.period._replace(noted=elsewhere))
+        return meter, own, standing.note()
 
     def _count(self, meter: Meter) -> Usage:
         """Return the usage of a request, and keep it for the next one of the same task, if that repeats it."""
@@ -386,7 +398,13 @@ def _describe_call(request: ModelRequest[Any]) -> Call:
     return Call(role="executor", model=model_label(request.model), schema_name="")
 
 
-def _settle(call: Call, request: ModelRequest[Any], response: ModelResponse[Any], seconds: float) -> Call:
+def _settle(
+    call: Call,
+    price: Price | ListPrice | None,
+    request: ModelRequest[Any],
+    response: ModelResponse[Any],
+    seconds: float,
+) -> Call:
     """Return the record of a request with what its response cost."""
     replies = [one for one in response.result if isinstance(one, AIMessage)]
     prompt = [*([request.system_message] if request.system_message else []), *request.messages]
@@ -397,7 +415,7 @@ def _settle(call: Call, request: ModelRequest[Any], response: ModelResponse[Any]
             "input_tokens": used["input_tokens"],
             "output_tokens": used["output_tokens"],
             "cached_tokens": cached_tokens(used),
-            "usd": cost_in_usd(price_of(request.model), used),
+            "usd": cost_in_usd(price, used),
             "seconds": seconds,
         }
     )

@@ -26,7 +26,7 @@ from certigraph.adapters.tools.positions import NAMESPACE_KEY, require_checkpoin
 from certigraph.adapters.tools.world import Tools
 from certigraph.middleware.views import AgentParts, UsageState, usage_update
 from certigraph.nodes.approval import WITHOUT_APPROVAL, ApprovalRule, ask_about, name_and_args, refuse_again
-from certigraph.nodes.commitments import commit, commit_view, refuse_beyond_commitment
+from certigraph.nodes.commitments import REFUSED, commit, commit_view, refuse_beyond_commitment
 from certigraph.nodes.conversations import (
     ToolRound,
     find_turn,
@@ -40,7 +40,7 @@ from certigraph.nodes.conversations import (
 from certigraph.nodes.outside_agents import Model, OutsideAgent, load_outside_tools
 from certigraph.nodes.questions import Interview
 from certigraph.nodes.requests import note_sources, requests_in
-from certigraph.state.commitments import CommitmentLevel, describe_commitment
+from certigraph.state.commitments import CommitmentLevel, describe_commitment, find_problem
 from certigraph.state.endings import Fault
 from certigraph.state.records import Usage
 from certigraph.state.run import Commitment
@@ -49,15 +49,15 @@ from certigraph.state.tools import ToolCall
 COMMITMENT_KEY = "certigraph_commitment"
 """Key in the state: the commitment of the turn, a `Commitment` as JSON, and the request for which it was made."""
 
-JUDGED_KEY = "certigraph_judged"
-"""Key in the state: by id of a call of the latest response, why it goes beyond the commitment; empty if it does not."""
+BEYOND_KEY = "certigraph_beyond"
+"""Key in the state: by ids of calls of the latest response that go beyond the commitment, the reason."""
 
 
 class CommitState(AgentState[Any], UsageState):
     """State of an agent that commits to tools."""
 
     certigraph_commitment: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
-    certigraph_judged: NotRequired[Annotated[dict[str, str], PrivateStateAttr]]
+    certigraph_beyond: NotRequired[Annotated[dict[str, str], PrivateStateAttr]]
 
 
 class Kept(NamedTuple):
@@ -129,6 +129,8 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
         fixed = tools if isinstance(tools, Commitment) or tools is None else Commitment(tools=tuple(tools))
         self._fixed = fixed and fixed.model_copy(update={"approvable": (*fixed.approvable, *self.approve)})
         self._parts: AgentParts | None = None
+        # of the instance: create_agent finds hooks in the class, and its agents refuse calls in `after_model`
+        vars(self).update(wrap_tool_call=self._refuse_or_call, awrap_tool_call=self._arefuse_or_call)
         self._node_world: tuple[tuple[BaseTool, ...], Tools] | None = None
 
     # The commitment of a turn.
@@ -211,13 +213,15 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
         others = _forms_of(request)
         opened = rounds_in([one for one in response.result if isinstance(one, AIMessage | ToolMessage)], others)
         calls = opened[-1].open if opened else []
-        if calls or kept.commitment.origins is not None:
+        if kept.commitment.origins is None:
+            beyond = _find_beyond_tools(calls, kept.commitment)
+        else:
             world = self._world(request)
             state = _state(request.state["messages"], kept, world, others)
-            if kept.commitment.origins is not None:
-                response = ModelResponse(_mark_sources(response.result, state), response.structured_response)
-            if calls:
-                update[JUDGED_KEY] = _judge(calls, kept.commitment, state, world)
+            response = ModelResponse(_mark_sources(response.result, state), response.structured_response)
+            beyond = _find_beyond_origins(calls, kept.commitment, state, world)
+        if beyond != (request.state.get(BEYOND_KEY) or {}):
+            update[BEYOND_KEY] = beyond
         return ExtendedModelResponse(response, Command(update=update) if update else None)
 
     def after_model(self, state: CommitState, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -251,39 +255,38 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
 
     # A graph with a `ToolNode` and no agent.
 
-    def wrap_tool_call(
+    def _refuse_or_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
-        """Refuse a call beyond the commitment that was not judged when it was chosen."""
-        return self._refuse_unjudged(request) or handler(request)
+        """Refuse a call beyond the commitment."""
+        return self._refuse(request) or handler(request)
 
-    async def awrap_tool_call(
+    async def _arefuse_or_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
     ) -> ToolMessage | Command[Any]:
         """Do the same asynchronously."""
-        return self._refuse_unjudged(request) or await handler(request)
+        return self._refuse(request) or await handler(request)
 
-    def _refuse_unjudged(self, request: ToolCallRequest) -> ToolMessage | None:
-        """Return the answer to a call that is refused here; None if it is made, or was judged before.
+    def _refuse(self, request: ToolCallRequest) -> ToolMessage | None:
+        """Return the answer to a call that is refused; None if it is made.
 
         Raises:
             Fault: ("operator") there is no commitment.
         """
-        given = request.state
+        given, call = request.state, request.tool_call
         state: Mapping[str, Any] = {"messages": given} if isinstance(given, list) else given
-        call = request.tool_call
-        tools = tuple(request.runtime.tools)
-        if not tools or str(call["id"]) in (state.get(JUDGED_KEY) or {}):
-            return None
         kept = self._kept(state) or (Kept.read(state[COMMITMENT_KEY]) if state.get(COMMITMENT_KEY) else None)
         if kept is None:
             fix = f"give CommitTools tools=, or the state {COMMITMENT_KEY}={{'tools': [...]}}"
             raise Fault("operator", f"no commitment says whether {call['name']} may be called: {fix}")
-        if self._node_world is None or self._node_world[0] != tools:
-            self._node_world = (tools, load_outside_tools(tools))
-        world = self._node_world[1]
-        judged = _judge([call], kept.commitment, _state(state["messages"], kept, world), world)
-        return next((refuse(call, reason) for reason in judged.values() if reason), None)
+        beyond = _find_beyond_tools([call], kept.commitment)
+        if not beyond and kept.commitment.origins is not None:
+            tools = tuple(request.runtime.tools)
+            if self._node_world is None or self._node_world[0] != tools:
+                self._node_world = (tools, load_outside_tools(tools))
+            world = self._node_world[1]
+            beyond = _find_beyond_origins([call], kept.commitment, _state(state["messages"], kept, world), world)
+        return next((refuse(call, reason) for reason in beyond.values()), None)
 
 
 def _identify(request: HumanMessage) -> tuple[str, str]:
@@ -317,18 +320,28 @@ def _state(
     return state_of(messages, world.lasts, others=others, provenance=origin)
 
 
-def _judge(
+def _find_beyond_tools(calls: Sequence[CalledTool], commitment: Commitment) -> dict[str, str]:
+    """Return by the ids of calls why they go beyond a commitment to tools; without those that do not."""
+    found = {str(call["id"]): find_problem(commitment, to_call(call), "", ()) for call in calls}
+    return {id: REFUSED.format(problem=problem) for id, problem in found.items() if problem}
+
+
+def _find_beyond_origins(
     calls: Sequence[CalledTool], commitment: Commitment, state: Mapping[str, Any], world: Tools
 ) -> dict[str, str]:
-    """Return by the ids of calls why they go beyond a commitment; empty for those that do not."""
+    """Return by the ids of calls why they go beyond a commitment to arguments; without those that do not."""
+    if not calls:
+        return {}
     runtime = Runtime(context=Context(benchmark=world, commitment=commitment))
     given: Any = state
     checked = refuse_beyond_commitment([*map(to_call, calls)], given, runtime)
-    return {str(call["id"]): one.refused for call, one in zip(calls, checked, strict=True)}
+    return {str(call["id"]): one.refused for call, one in zip(calls, checked, strict=True) if one.refused}
 
 
 def _mark_sources(result: Sequence[Any], state: Mapping[str, Any]) -> list[Any]:
     """Return messages, those of the model with the tools from whose answers they were written, if all are known."""
+    if not any(isinstance(one, AIMessage) and text_of_message(one) for one in result):
+        return [*result]
     marks = note_sources(state)
     return [
         one.model_copy(update={"response_metadata": {**one.response_metadata, **marks}})
@@ -340,12 +353,11 @@ def _mark_sources(result: Sequence[Any], state: Mapping[str, Any]) -> list[Any]:
 
 def _find_beyond(state: Mapping[str, Any]) -> list[tuple[CalledTool, str]]:
     """Return the open calls of the latest response that go beyond the commitment, each with the reason."""
-    judged: Mapping[str, str] = state.get(JUDGED_KEY) or {}
-    if not any(judged.values()):
+    if not (beyond := state.get(BEYOND_KEY)):
         return []
     rounds: list[ToolRound] = rounds_in(state["messages"][find_turn(state["messages"]) :])
     latest = rounds[-1].open if rounds else []
-    return [(call, judged[id]) for call in latest if judged.get(id := str(call["id"]))]
+    return [(call, beyond[id]) for call in latest if (id := str(call["id"])) in beyond]
 
 
 async def _ask_person(asked: Sequence[tuple[CalledTool, str]]) -> list[ToolMessage]:
@@ -376,4 +388,4 @@ def _to_answer(call: CalledTool, decided: ToolCall) -> ToolMessage | None:
 NO_WORDS = "(no text)"
 """Stands for a request without words."""
 
-__all__ = ["COMMITMENT_KEY", "JUDGED_KEY", "CommitState", "CommitTools"]
+__all__ = ["BEYOND_KEY", "COMMITMENT_KEY", "CommitState", "CommitTools"]
