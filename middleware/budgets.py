@@ -13,12 +13,12 @@ from langchain.agents.middleware import (
     ExtendedModelResponse,
     ModelRequest,
     ModelResponse,
-    hook_config,
 )
 from langchain.agents.middleware.types import PrivateStateAttr
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.config import get_config
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.types import Command
@@ -86,7 +86,7 @@ class Standing(NamedTuple):
     """Update of the state with what of this it does not have."""
 
     @classmethod
-    def read(cls, state: Mapping[str, Any], failed: Spent = Spent(), *, timed: bool) -> "Standing":  # noqa: B008 - frozen
+    def read(cls, state: Mapping[str, Any], failed: Spent, *, timed: bool) -> "Standing":
         """Read the state of an agent.
 
         Args:
@@ -176,8 +176,8 @@ PAGE = 500
 class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
     """Limits the model calls, tokens, dollars and seconds of an agent, also over kills.
 
-    The budget is checked in `before_model`, and again before each request. A budget that is used up ends the turn with
-    a message that says so, and `{"ending": "limit:calls"}` stands in its `response_metadata`. Calls of tools that are
+    The budget is checked before each request. If it is used up, a message that says so takes the place of the model's
+    response and ends the turn; `{"ending": "limit:calls"}` stands in its `response_metadata`. Calls of tools that are
     still open are answered with a refusal, so that the thread can go on.
 
     - Counted are the agent's own requests, and those of certigraph's middleware, after they were made.
@@ -191,9 +191,8 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
     It does not see requests of tools, of sub-agents, and of other middleware such as `SummarizationMiddleware`. A
     sub-agent takes part in a budget by `by="user"` if its own list has a `BudgetLimit`.
 
-    Place: after `ModelRetryMiddleware` and `ModelFallbackMiddleware`, so that each of their requests is counted.
-    Before other middleware with a `before_model` that asks a model, so that nothing is asked after the limit. Both hold
-    if these two stand first, then `BudgetLimit`.
+    Place: after `ModelRetryMiddleware` and `ModelFallbackMiddleware`, so that each of their requests is counted, and
+    after other middleware that changes the model of a request.
 
     Args:
         calls: maximum number of requests; None for no limit, as for the others.
@@ -233,56 +232,6 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
         self._timed = seconds is not None
         self._failed: OrderedDict[str, Usage] = OrderedDict()
 
-    # The check before a request.
-
-    @hook_config(can_jump_to=["end"])
-    def before_model(self, state: BudgetState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """End the turn if the budget is used up."""
-        if self.by == "user":
-            return wait_for_node(self.abefore_model(state, runtime))
-        standing = Standing.read(state, timed=self._timed)
-        return self._check(state, standing, self._spent(standing))
-
-    @hook_config(can_jump_to=["end"])
-    async def abefore_model(self, state: BudgetState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Do the same asynchronously."""
-        standing = Standing.read(state, timed=self._timed)
-        if self.by != "user":
-            return self._check(state, standing, self._spent(standing))
-        own, others = await self._account(runtime).read()
-        return self._check(state, standing, own + others + (standing.elsewhere - standing.period.noted))
-
-    def _spent(self, standing: Standing) -> Spent:
-        return standing.total - standing.period.before if self.by == "run" else standing.total
-
-    def _check(self, state: BudgetState, standing: Standing, spent: Spent) -> dict[str, Any] | None:
-        """Return the update that ends the turn if the budget allows no request; None if it does.
-
-        Raises:
-            LimitReached: it allows none, and the caller wants that to be raised.
-        """
-        try:
-            Meter(MODEL, self.budget, spent).check(calls=1)
-        except LimitReached as reached:
-            messages = [*_close_calls(state["messages"]), self._end(reached)]
-            return {**standing.new, "jump_to": "end", "messages": messages}
-        return None
-
-    def _end(self, reached: LimitReached) -> AIMessage:
-        """Return the message with which the turn ends.
-
-        Raises:
-            LimitReached: the caller wants it to be raised.
-        """
-        if self.on_limit == "raise":
-            advice = f"give BudgetLimit a larger {reached.kind}; with a checkpointer invoke(None, config) goes on"
-            reached.args = (f"{reached.happened}; {advice}",)
-            raise reached
-        text = ENDED.format(whose=WHOSE[self.by], happened=reached.happened)
-        return AIMessage(text, response_metadata={ENDING_KEY: reached.ending})
-
-    # The requests.
-
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ExtendedModelResponse[Any]:
@@ -297,7 +246,7 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
                 response = handler(request)
                 opened.settle(_settle(opened.call, price, request, response, perf_counter() - began))
         except LimitReached as reached:
-            response = ModelResponse([self._end(reached)])
+            response = self._end(reached, request)
         finally:
             usage = self._count(meter)
             if self.by == "user":
@@ -319,7 +268,7 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
                     response = await handler(request)
                 opened.settle(_settle(opened.call, price, request, response, perf_counter() - began))
         except LimitReached as reached:
-            response = ModelResponse([self._end(reached)])
+            response = self._end(reached, request)
         finally:
             usage = self._count(meter)
             if self.by == "user":
@@ -329,6 +278,9 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
     def _stand(self, request: ModelRequest[Any]) -> Standing:
         failed = self._failed.get(_task_id())
         return Standing.read(request.state, failed.spent() if failed else Spent(), timed=self._timed)
+
+    def _spent(self, standing: Standing) -> Spent:
+        return standing.total - standing.period.before if self.by == "run" else standing.total
 
     def _open(self, standing: Standing) -> Meter:
         """Return the meter of a request, which knows what was spent before, requests that failed just now included."""
@@ -362,6 +314,20 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
     def _respond(self, response: ModelResponse[Any], standing: Standing) -> ExtendedModelResponse[Any]:
         """Return the response with the usage of the requests that led to it."""
         return ExtendedModelResponse(response, Command(update=standing.update(self._failed.pop(_task_id()))))
+
+    def _end(self, reached: LimitReached, request: ModelRequest[Any]) -> ModelResponse[Any]:
+        """Return the response that ends the turn, in place of the model's.
+
+        Raises:
+            LimitReached: the caller wants it to be raised.
+        """
+        if self.on_limit == "raise":
+            advice = f"give BudgetLimit a larger {reached.kind}; with a checkpointer invoke(None, config) goes on"
+            reached.args = (f"{reached.happened}; {advice}",)
+            raise reached
+        text = ENDED.format(whose=WHOSE[self.by], happened=reached.happened)
+        message = AIMessage(text, response_metadata={ENDING_KEY: reached.ending})
+        return ModelResponse([*_close_calls(request.state["messages"]), message])
 
     def _account(self, runtime: Runtime[Any]) -> Account:
         """Return the account of the user for whom the agent works.
@@ -421,10 +387,17 @@ def _settle(
     )
 
 
-def _close_calls(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Return the answers to the calls of the last response that are open."""
-    rounds = rounds_in(messages)
-    return [refuse(call, NOT_MADE) for call in rounds[-1].open] if rounds else []
+def _close_calls(messages: Sequence[AnyMessage]) -> list[Any]:
+    """Return what answers the open calls of the latest response that has some, where providers expect the answers."""
+    latest = next((one for one in reversed(rounds_in(messages)) if one.open), None)
+    if latest is None:
+        return []
+    parts = {id(one) for one in (latest.message, *latest.answers)}
+    place = max(number for number, one in enumerate(messages, 1) if id(one) in parts)
+    refused = [refuse(call, NOT_MADE) for call in latest.open]
+    if place == len(messages):
+        return [*refused]
+    return [RemoveMessage(REMOVE_ALL_MESSAGES), *messages[:place], *refused, *messages[place:]]
 
 
 NOT_MADE = "The budget is used up, so this call was not made."

@@ -50,7 +50,7 @@ COMMITMENT_KEY = "certigraph_commitment"
 """Key in the state: the commitment of the turn, a `Commitment` as JSON, and the request for which it was made."""
 
 BEYOND_KEY = "certigraph_beyond"
-"""Key in the state: by ids of calls of the latest response that go beyond the commitment, the reason."""
+"""Key in the state: by ids of calls beyond the commitment of which a person decides, the reason."""
 
 
 class CommitState(AgentState[Any], UsageState):
@@ -87,10 +87,13 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
     the tools, and no answer of a tool. A new human message begins a turn with a new commitment.
 
     - The model is offered the tools of the commitment, and those that a person may approve.
-    - A call beyond the commitment is refused in `after_model`. The other calls of the response are made.
+    - A call beyond the commitment is answered with a refusal. The other calls of the response are made.
     - At the level `arguments`, values of arguments have to stand in what people wrote, or in an answer of a tool to
       which the commitment allows it. Human messages with a name, system messages, summaries and messages of other
       agents are data of unknown origin. Of an agent that another graph calls, no person's words are known.
+
+    The refusals stand in the model's response, so that every `after_model` sees these calls as answered. Only where a
+    person may approve calls, the agent has a node that asks, `CommitTools.after_model`.
 
     Place: before middleware that repeats requests or changes the model, such as `ModelRetryMiddleware`. Otherwise each
     repetition commits again. `HumanInTheLoopMiddleware` needs `interrupt_mode="per_call"`: in batches it asks about
@@ -113,6 +116,11 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
 
     state_schema = CommitState
 
+    def __new__(cls, *, tools: Any = None, approve: Sequence[str] = (), **options: Any) -> "CommitTools":
+        """Create the form with a node that asks, where a person is asked: each node takes time in every round."""
+        asks = bool(approve) or bool(getattr(tools, "approvable", ()))
+        return super().__new__(_AskingCommitTools if asks and cls is CommitTools else cls)
+
     def __init__(
         self,
         *,
@@ -124,12 +132,12 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
         super().__init__()
         if tools is not None and (level or model):
             raise ValueError("tools= is a fixed commitment: level= and model= are for those that a model makes")
-        self.model, self.approve = model, tuple(approve)
-        self._commit = cast(AsyncOperator, commit(level=level or "tools", approvable=self.approve))
         fixed = tools if isinstance(tools, Commitment) or tools is None else Commitment(tools=tuple(tools))
-        self._fixed = fixed and fixed.model_copy(update={"approvable": (*fixed.approvable, *self.approve)})
+        self.model, self.approve = model, (*(fixed.approvable if fixed else ()), *approve)
+        self._fixed = fixed and fixed.model_copy(update={"approvable": self.approve})
+        self._commit = cast(AsyncOperator, commit(level=level or "tools", approvable=self.approve))
         self._parts: AgentParts | None = None
-        # of the instance: create_agent finds hooks in the class, and its agents refuse calls in `after_model`
+        # of the instance: create_agent looks for hooks in the class, and its agents need no second check
         vars(self).update(wrap_tool_call=self._refuse_or_call, awrap_tool_call=self._arefuse_or_call)
         self._node_world: tuple[tuple[BaseTool, ...], Tools] | None = None
 
@@ -220,38 +228,13 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
             state = _state(request.state["messages"], kept, world, others)
             response = ModelResponse(_mark_sources(response.result, state), response.structured_response)
             beyond = _find_beyond_origins(calls, kept.commitment, state, world)
-        if beyond != (request.state.get(BEYOND_KEY) or {}):
-            update[BEYOND_KEY] = beyond
+        refused = [refuse(call, beyond[id]) for call in calls if (id := str(call["id"])) in beyond]
+        asked = {one.tool_call_id: str(one.content) for one in refused if one.name in self.approve}
+        if asked != (request.state.get(BEYOND_KEY) or {}):
+            update[BEYOND_KEY] = asked
+        result = [*response.result, *(one for one in refused if one.tool_call_id not in asked)]
+        response = ModelResponse(result, response.structured_response)
         return ExtendedModelResponse(response, Command(update=update) if update else None)
-
-    def after_model(self, state: CommitState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Refuse the calls beyond the commitment, or ask a person about them."""
-        beyond = _find_beyond(state)
-        return wait_for_node(self._answer(beyond, state)) if beyond else None
-
-    async def aafter_model(self, state: CommitState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Do the same asynchronously."""
-        beyond = _find_beyond(state)
-        return await self._answer(beyond, state) if beyond else None
-
-    async def _answer(self, beyond: Sequence[tuple[CalledTool, str]], state: CommitState) -> dict[str, Any]:
-        """Return the answers to calls beyond the commitment that are not made.
-
-        Raises:
-            GraphInterrupt: a person has to decide about some of them.
-            Fault: ("operator") nobody can be asked, because there is no checkpointer.
-        """
-        rounds = rounds_in(state["messages"][find_turn(state["messages"]) :])
-        history, answers, asked = steps_of(rounds[:-1]), list[ToolMessage](), list[tuple[CalledTool, str]]()
-        for call, reason in beyond:
-            again = refuse_again(to_call(call), history).refused
-            if call["name"] in self.approve and not again:
-                asked.append((call, reason))
-            else:
-                answers.append(refuse(call, again or reason))
-        if asked:
-            answers += await _ask_person(asked)
-        return {"messages": answers}
 
     # A graph with a `ToolNode` and no agent.
 
@@ -287,6 +270,44 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
             world = self._node_world[1]
             beyond = _find_beyond_origins([call], kept.commitment, _state(state["messages"], kept, world), world)
         return next((refuse(call, reason) for reason in beyond.values()), None)
+
+
+class _AskingCommitTools(CommitTools):
+    """`CommitTools` with a node in which a person decides about calls beyond the commitment."""
+
+    @property
+    def name(self) -> str:
+        """Name of the middleware, by which its node is drawn."""
+        return CommitTools.__name__
+
+    def after_model(self, state: CommitState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Ask a person about calls beyond the commitment."""
+        beyond = _find_beyond(state)
+        return wait_for_node(self._answer(beyond, state)) if beyond else None
+
+    async def aafter_model(self, state: CommitState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Do the same asynchronously."""
+        beyond = _find_beyond(state)
+        return await self._answer(beyond, state) if beyond else None
+
+    async def _answer(self, beyond: Sequence[tuple[CalledTool, str]], state: CommitState) -> dict[str, Any]:
+        """Return the answers to those calls that are not made.
+
+        Raises:
+            GraphInterrupt: a person has to decide about some of them.
+            Fault: ("operator") nobody can be asked, because there is no checkpointer.
+        """
+        rounds = rounds_in(state["messages"][find_turn(state["messages"]) :])
+        history, answers, asked = steps_of(rounds[:-1]), list[ToolMessage](), list[tuple[CalledTool, str]]()
+        for call, reason in beyond:
+            again = refuse_again(to_call(call), history).refused
+            if again:
+                answers.append(refuse(call, again))
+            else:
+                asked.append((call, reason))
+        if asked:
+            answers += await _ask_person(asked)
+        return {"messages": answers}
 
 
 def _identify(request: HumanMessage) -> tuple[str, str]:

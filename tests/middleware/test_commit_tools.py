@@ -277,6 +277,24 @@ def test_person_approves_calls_within_by_langchains_middleware() -> None:
     assert list(refusals(found["messages"])) == ["2"]
 
 
+def test_only_an_agent_that_asks_has_a_node_for_it() -> None:
+    chat = CallingChat(replies=["ok"])
+    nodes = create_agent(chat, TOOLS, middleware=[CommitTools()]).nodes
+    asking = create_agent(chat, TOOLS, middleware=[CommitTools(approve=["pay"])]).nodes
+    assert set(asking) - set(nodes) == {"CommitTools.after_model"}
+
+
+def test_person_decides_about_a_fixed_commitment() -> None:
+    committed = Commitment(tools=("read_mail",), approvable=("pay",))
+    chat = CallingChat(replies=[[*payment(), call("read_bill", "b", name="x")], "ok"])
+    middleware = [CommitTools(tools=committed)]
+    agent: Any = create_agent(chat, TOOLS, middleware=middleware, checkpointer=InMemorySaver())
+    found = ask(agent, "Read.", thread())
+    assert [one["name"] for one in found["__interrupt__"][0].value["action_requests"]] == ["pay"]
+    found = ask(agent, Command(resume={"decisions": [{"type": "approve"}]}), thread())
+    assert (list(refusals(found["messages"])), PAID) == (["b"], [("x", 1)])
+
+
 # Origins of arguments.
 
 
