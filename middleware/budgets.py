@@ -395,8 +395,6 @@ def _close_calls(messages: Sequence[AnyMessage]) -> list[Any]:
     parts = {id(one) for one in (latest.message, *latest.answers)}
     place = max(number for number, one in enumerate(messages, 1) if id(one) in parts)
     refused = [refuse(call, NOT_MADE) for call in latest.open]
-    if place == len(messages):
-        return [*refused]
     return [RemoveMessage(REMOVE_ALL_MESSAGES), *messages[:place], *refused, *messages[place:]]
 
 

@@ -183,7 +183,7 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
     async def _ask(self, request: ModelRequest[Any]) -> tuple[Kept, Usage]:
         world, messages = self._world(request), request.state["messages"]
         agent = OutsideAgent(world, self.model or request.model)
-        state: Any = state_of(messages, world.lasts, provenance=provenance_in(messages, handed_on=_is_nested()))
+        state: Any = state_of(messages, world.lasts, provenance=provenance_in(messages))
         update, usage = await agent.call("commit", self._commit, commit_view(state), request.runtime)
         requests = requests_in(messages)
         return Kept(update["commitment"], *_identify(requests[-1])), usage

@@ -137,6 +137,26 @@ def test_seconds_do_not_include_the_time_between_runs() -> None:
     assert run(agent)[-1].text == "two"
 
 
+class SleepingChat(CallingChat):
+    """Takes its time for each reply, and for each failure."""
+
+    def _generate(self, *args: Any, **kwargs: Any) -> Any:
+        time.sleep(0.1)
+        return super()._generate(*args, **kwargs)
+
+
+def test_no_second_is_counted_twice() -> None:
+    failures = [RuntimeError("down")] * 4
+    chat = SleepingChat(replies=[[call("wait", "1", n=1)], *failures, [call("wait", "2", n=1)], "done"])
+    retry = ModelRetryMiddleware(max_retries=5, initial_delay=0, jitter=False)
+    agent: Any = create_agent(chat, [wait], middleware=[retry, BudgetLimit(seconds=99)], checkpointer=InMemorySaver())
+    began = time.perf_counter()
+    run(agent)
+    passed = time.perf_counter() - began
+    usages = agent.get_state({"configurable": {"thread_id": "1"}}).values["certigraph_usage"]
+    assert 7 * 0.1 + 2 * 0.15 <= sum(one["seconds"] for one in usages) <= passed
+
+
 class SlowChat(CallingChat):
     """Takes its time."""
 
@@ -188,6 +208,14 @@ def test_users_runs_at_the_same_time_lose_nothing() -> None:
     asyncio.run(run_all())
     items = store.search(("certigraph",), limit=100)
     assert sum(item.value["spent"]["calls"] for item in items) == 20
+
+
+def test_all_threads_of_a_user_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("certigraph.middleware.budgets.PAGE", 2)
+    chat = CallingChat(replies=["done"])
+    agent = create_agent(chat, [look], middleware=[BudgetLimit(calls=5, by="user")], store=InMemoryStore())
+    endings = [ending(run(agent, user_id="ann", thread_id=str(n))) for n in range(6)]
+    assert endings == [""] * 5 + ["limit:calls"]
 
 
 def test_user_needs_a_store_and_a_name() -> None:

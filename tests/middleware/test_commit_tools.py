@@ -378,6 +378,26 @@ def test_own_answer_of_an_earlier_turn_has_the_origins_of_what_was_read() -> Non
     assert "49.35" in two_turns([[BILL], [MAIL], "The bill is 98.70."], ACCOUNT, 49.35, answer=WORKED_OUT)["pay"]
 
 
+def send(text: str) -> str:
+    """Send a text."""
+    PAID.append((text, 0))
+    return "sent"
+
+
+def test_own_words_of_this_turn_may_be_repeated() -> None:
+    words = "the colleague wants a lot of money very soon"
+    replies = [
+        [MAIL],
+        AIMessage(f"So {words}.", tool_calls=[BILL]),
+        [call("send", "s", text=f"Mind that {words}")],
+        "ok",
+    ]
+    chat = CallingChat(replies=replies, answers=[{**to_tools("read_mail", "read_bill", "send"), "arguments": []}])
+    agent = create_agent(chat, [*TOOLS, send], middleware=[CommitTools(level="arguments")])
+    assert refusals(ask(agent, "Tell what the mail and the gas bill say.")["messages"]) == {}
+    assert len(PAID) == 1
+
+
 def test_request_that_a_summary_replaced_still_counts() -> None:
     replies: list[Any] = [[BILL], [MAIL], [call("pay", "pay", account=STRANGE, amount=12)], "ok"]
     chat = CallingChat(replies=replies, answers=[FROM_BILL])
