@@ -84,6 +84,8 @@ class Standing(NamedTuple):
     """What the state has counted, and the time since the last request that no usage has."""
     new: dict[str, Any]
     """Update of the state with what of this it does not have."""
+    now: float
+    """Time of the process's clock."""
 
     @classmethod
     def read(cls, state: Mapping[str, Any], failed: Spent, *, timed: bool) -> "Standing":
@@ -97,18 +99,17 @@ class Standing(NamedTuple):
         usages = [Usage.model_validate(one) for one in state.get(USAGE_KEY) or ()]
         new, total, requests = dict[str, Any](), _sum(usages), requests_in(state["messages"])
         stored = state.get("certigraph_budget")
-        period = Period.read(stored) if stored else Period()
+        period, now = Period.read(stored) if stored else Period(), perf_counter()
         if not stored or (requests and requests[-1].id != period.request):
             period = Period(str(requests[-1].id) if requests else "", total, period.noted)
             new["certigraph_budget"] = period.as_json()
         if timed:
-            now = perf_counter()
             began, counted = state.get("certigraph_clock", (now, total.seconds))
             seconds = max(round(now - began - (total.seconds - counted) - failed.seconds, 6), 0.0)
             usages.append(Usage(node=ELSEWHERE, seconds=seconds))
             new |= {USAGE_KEY: [usages[-1].model_dump(mode="json")]}
             new |= {"certigraph_clock": (now, total.seconds + seconds)}
-        return cls(period, usages, new)
+        return cls(period, usages, new, now)
 
     @property
     def total(self) -> Spent:
@@ -128,7 +129,10 @@ class Standing(NamedTuple):
         """Return it as it is once the store has what others than the agent's requests spent."""
         if (elsewhere := self.elsewhere) == self.period.noted:
             return self
-        period = self.period._replace(noted=elsewhere)
+        return self.within(self.period._replace(noted=elsewhere))
+
+    def within(self, period: Period) -> "Standing":
+        """Return it with another turn."""
         return self._replace(period=period, new={**self.new, "certigraph_budget": period.as_json()})
 
 
@@ -230,7 +234,7 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
         self.budget = Budget.model_validate({**given, "priced": usd is not None})
         self.by, self.user_key, self.on_limit = by, user_key, on_limit
         self._timed = seconds is not None
-        self._failed: OrderedDict[str, Usage] = OrderedDict()
+        self._failed: OrderedDict[str, tuple[Usage, Period]] = OrderedDict()
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -242,13 +246,12 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
             meter, own, standing = wait_for_node(self._open_account(request, standing))
         try:
             with meter.open_call(_describe_call(request), price := price_of(request.model), logged=False) as opened:
-                began = perf_counter()
                 response = handler(request)
-                opened.settle(_settle(opened.call, price, request, response, perf_counter() - began))
+                opened.settle(_settle(opened.call, price, request, response))
         except LimitReached as reached:
             response = self._end(reached, request)
         finally:
-            usage = self._count(meter)
+            usage = self._count(meter, standing)
             if self.by == "user":
                 wait_for_node(self._account(request.runtime).write(own + usage.spent()))
         return self._respond(response, standing)
@@ -263,21 +266,21 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
             meter, own, standing = await self._open_account(request, standing)
         try:
             with meter.open_call(_describe_call(request), price := price_of(request.model), logged=False) as opened:
-                began = perf_counter()
                 async with meter.within_seconds():
                     response = await handler(request)
-                opened.settle(_settle(opened.call, price, request, response, perf_counter() - began))
+                opened.settle(_settle(opened.call, price, request, response))
         except LimitReached as reached:
             response = self._end(reached, request)
         finally:
-            usage = self._count(meter)
+            usage = self._count(meter, standing)
             if self.by == "user":
                 await self._account(request.runtime).write(own + usage.spent())
         return self._respond(response, standing)
 
     def _stand(self, request: ModelRequest[Any]) -> Standing:
         failed = self._failed.get(_task_id())
-        return Standing.read(request.state, failed.spent() if failed else Spent(), timed=self._timed)
+        standing = Standing.read(request.state, failed[0].spent() if failed else Spent(), timed=self._timed)
+        return standing.within(failed[1]) if failed else standing
 
     def _spent(self, standing: Standing) -> Spent:
         return standing.total - standing.period.before if self.by == "run" else standing.total
@@ -285,7 +288,7 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
     def _open(self, standing: Standing) -> Meter:
         """Return the meter of a request, which knows what was spent before, requests that failed just now included."""
         failed, spent = self._failed.get(_task_id()), self._spent(standing)
-        return Meter(MODEL, self.budget, spent + failed.spent() if failed else spent)
+        return Meter(MODEL, self.budget, spent + failed[0].spent() if failed else spent)
 
     async def _open_account(self, request: ModelRequest[Any], standing: Standing) -> tuple[Meter, Spent, Standing]:
         """Note that a user's request begins, if the budget allows it.
@@ -302,18 +305,18 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
             await account.write(own + Spent(calls=1))
         return meter, own, standing.note()
 
-    def _count(self, meter: Meter) -> Usage:
+    def _count(self, meter: Meter, standing: Standing) -> Usage:
         """Return the usage of a request, and keep it for the next one of the same task, if that repeats it."""
-        usage = meter.usage(sum(call.seconds for call in meter.records))
-        before = self._failed.pop(_task_id(), None)
-        self._failed[_task_id()] = total_usage([before, usage], MODEL) if before else usage
+        usage, before = meter.usage(perf_counter() - standing.now), self._failed.pop(_task_id(), None)
+        self._failed[_task_id()] = total_usage([before[0], usage], MODEL) if before else usage, standing.period
         if len(self._failed) > MAX_FAILED:
             self._failed.popitem(last=False)
         return usage
 
     def _respond(self, response: ModelResponse[Any], standing: Standing) -> ExtendedModelResponse[Any]:
         """Return the response with the usage of the requests that led to it."""
-        return ExtendedModelResponse(response, Command(update=standing.update(self._failed.pop(_task_id()))))
+        usage, _ = self._failed.pop(_task_id())
+        return ExtendedModelResponse(response, Command(update=standing.update(usage)))
 
     def _end(self, reached: LimitReached, request: ModelRequest[Any]) -> ModelResponse[Any]:
         """Return the response that ends the turn, in place of the model's.
@@ -369,7 +372,6 @@ def _settle(
     price: Price | ListPrice | None,
     request: ModelRequest[Any],
     response: ModelResponse[Any],
-    seconds: float,
 ) -> Call:
     """Return the record of a request with what its response cost."""
     replies = [one for one in response.result if isinstance(one, AIMessage)]
@@ -382,7 +384,6 @@ def _settle(
             "output_tokens": used["output_tokens"],
             "cached_tokens": cached_tokens(used),
             "usd": cost_in_usd(price, used),
-            "seconds": seconds,
         }
     )
 
