@@ -108,7 +108,7 @@ class Standing(NamedTuple):
             seconds = max(round(now - began - (total.seconds - counted) - failed.seconds, 6), 0.0)
             usages.append(Usage(node=ELSEWHERE, seconds=seconds))
             new |= {USAGE_KEY: [usages[-1].model_dump(mode="json")]}
-            new |= {"certigraph_clock": (now, total.seconds + seconds)}
+            new |= {"certigraph_clock": (now, total.seconds + failed.seconds + seconds)}
         return cls(period, usages, new, now)
 
     @property
