@@ -7,7 +7,9 @@ if find_spec("langchain") is None:
     raise ModuleNotFoundError(message, name="langchain")
 
 from certigraph.middleware.beliefs import BeliefMemory
+from certigraph.middleware.budgets import BudgetLimit
 from certigraph.middleware.certification import Certified
+from certigraph.middleware.commitments import CommitTools
 from certigraph.middleware.effects import EffectsOnce
 from certigraph.middleware.ordered_calls import OrderedCalls
 from certigraph.middleware.progress import ProgressGate
@@ -16,7 +18,9 @@ from certigraph.nodes.policies import PolicySentence, split_policy
 
 __all__ = [
     "BeliefMemory",
+    "BudgetLimit",
     "Certified",
+    "CommitTools",
     "EffectsOnce",
     "OrderedCalls",
     "PolicySentence",

@@ -10,7 +10,7 @@ from certigraph.adapters.processes import wait_for_node
 from certigraph.adapters.protocols import Operator
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.middleware.progress import RecordsState
-from certigraph.middleware.views import AgentParts, DeclaresEffects, SeenTurns, UsageState
+from certigraph.middleware.views import AgentParts, DeclaresEffects, SeenTurns, UsageState, usage_update
 from certigraph.nodes.beliefs import to_memory
 from certigraph.nodes.message_beliefs import (
     KEPT_ROUNDS,
@@ -119,7 +119,7 @@ class BeliefMemory(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
         belief = belief_in({RECORDS_KEY: records})
         counts = {"rounds": len(spent), "facts": len(belief.facts), "questions": len(belief.questions)}
         runtime.stream_writer({"type": "belief", **counts, "usage": [one.as_json() for one in spent]})
-        return {RECORDS_KEY: records, "certigraph_usage": [one.as_json() for one in spent]}
+        return {RECORDS_KEY: records, **usage_update(*spent)}
 
 
 __all__ = ["BeliefMemory", "BeliefState"]

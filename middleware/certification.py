@@ -25,7 +25,7 @@ from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.rules import Corrections, FactForms, Rules
 from certigraph.middleware.conditions import COMMIT_TOOL, create_commit_tool, read_commitments
 from certigraph.middleware.turns import begin_turn, describe_turn, keep_calls, read_turn
-from certigraph.middleware.views import DeclaresEffects, SeenTurns, UsageState, add_instructions
+from certigraph.middleware.views import DeclaresEffects, SeenTurns, UsageState, add_instructions, usage_update
 from certigraph.nodes.answer_audits import MAX_RETURNS, MAX_RETURNS_IN_CHAT, SENT_BACK
 from certigraph.nodes.call_checks import check_calls
 from certigraph.nodes.conversations import (
@@ -207,7 +207,7 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
         return {
             "messages": [*taken_back, *found.messages],
             "checked": [*(state.get("checked") or ()), *(one.model_dump(mode="json") for one in found.checks)],
-            "certigraph_usage": [found.usage.as_json()],
+            **usage_update(found.usage),
             **cleared,
         }
 
@@ -238,7 +238,7 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
                 *(state.get("certificates") or ()),
                 *(one.model_dump(mode="json") for one in judged.certificates),
             ],
-            "certigraph_usage": [judged.usage.as_json()],
+            **usage_update(judged.usage),
             **self._keep(state),
         }
         if judged.audit.confirmed or not self._has_returns_left(state):

@@ -3,23 +3,45 @@
 from collections.abc import Mapping
 from typing import Any
 
-from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, ToolRetryMiddleware
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    HumanInTheLoopMiddleware,
+    ModelFallbackMiddleware,
+    ModelRetryMiddleware,
+    ToolRetryMiddleware,
+)
 
 from certigraph.adapters.tools.outcomes import Effect
+from certigraph.middleware.beliefs import BeliefMemory
+from certigraph.middleware.budgets import BudgetLimit
 from certigraph.middleware.certification import Certified
+from certigraph.middleware.commitments import CommitTools
 from certigraph.middleware.effects import EffectsOnce
 from certigraph.middleware.ordered_calls import OrderedCalls
+from certigraph.middleware.progress import ProgressGate
 from certigraph.middleware.views import DeclaresEffects
 from certigraph.nodes.outside_agents import OutsideEffects
 
 FIRST: tuple[type[Any], ...] = (OrderedCalls,)
 """Classes that stand before all others, in this order."""
 
-LAST: tuple[type[Any], ...] = (HumanInTheLoopMiddleware, ToolRetryMiddleware, EffectsOnce, Certified)
+LAST: tuple[type[Any], ...] = (
+    ProgressGate,
+    CommitTools,
+    ModelRetryMiddleware,
+    ModelFallbackMiddleware,
+    HumanInTheLoopMiddleware,
+    ToolRetryMiddleware,
+    EffectsOnce,
+    BeliefMemory,
+    BudgetLimit,
+    Certified,
+)
 """Classes that stand after all others, in this order.
 
-A person decides about calls that passed the check, and a retry goes through the ledger each time. `Certified` reads the
-response of the model before any other, and the system prompt as the model gets it.
+A person decides about calls that passed the check and that the gate lets through. A retry goes through the ledger each
+time, and each request that it or a fallback sends counts in the budget. `Certified` reads the response of the model
+before any other, and the system prompt as the model gets it.
 """
 
 

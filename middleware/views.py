@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from operator import add
 from typing import Annotated, Any, NotRequired
 
 from langchain.agents.middleware import ModelRequest
@@ -20,6 +19,8 @@ from certigraph.adapters.tools.positions import NAMESPACE_KEY
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.conversations import find_turn
 from certigraph.nodes.outside_agents import OutsideEffects, load_outside_tools
+from certigraph.state.records import Usage
+from certigraph.state.trajectory import total_usage
 
 
 class AgentParts:
@@ -32,7 +33,7 @@ class AgentParts:
     def __init__(self, request: ModelRequest[Any]) -> None:
         self.model, self.tools = request.model, tuple(request.tools)
         self.instructions = read_instructions(request)
-        self.answer_forms = _names_of_forms(request.response_format)
+        self.answer_forms = names_of_forms(request.response_format)
         self._worlds: dict[Any, Tools] = {}
 
     def world(
@@ -57,7 +58,7 @@ class AgentParts:
         return known == (request.model, tuple(request.tools), read_instructions(request))
 
 
-def _names_of_forms(form: Any) -> frozenset[str]:
+def names_of_forms(form: Any) -> frozenset[str]:
     """Return the names under which a model may hand in a structured answer, as if it called a tool."""
     strategy = ToolStrategy(form.schema) if isinstance(form, AutoStrategy) else form
     return frozenset(one.name for one in strategy.schema_specs) if isinstance(strategy, ToolStrategy) else frozenset()
@@ -138,11 +139,41 @@ class DeclaresEffects:
     """What the tools do. `stack(..., effects=...)` sets it where nothing was given."""
 
 
+# What was spent: every middleware that asks a model adds it here, and `BudgetLimit` reads it.
+
+USAGE_KEY = "certigraph_usage"
+"""Key in the state: what requests of the agent and of its middleware spent, one `Usage` for each node, as JSON."""
+
+
+def add_usage(before: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Add usages to those before, node by node, so that the list does not grow with the conversation."""
+    by_node: dict[str, list[Usage]] = {}
+    for one in map(Usage.model_validate, (*before, *new)):
+        by_node.setdefault(one.node, []).append(one)
+    return [total_usage(usages, node).model_dump(mode="json") for node, usages in by_node.items()]
+
+
 class UsageState(TypedDict):
     """State of an agent whose middleware asks models."""
 
-    certigraph_usage: NotRequired[Annotated[list[dict[str, Any]], add, PrivateStateAttr]]
-    """What requests of middleware cost, in order, each a `certigraph.state.records.Usage` as plain JSON."""
+    certigraph_usage: NotRequired[Annotated[list[dict[str, Any]], PrivateStateAttr, add_usage]]
 
 
-__all__ = ["AgentParts", "DeclaresEffects", "SeenTurns", "UsageState", "add_instructions", "key_of_turn"]
+def usage_update(*usages: Usage) -> dict[str, Any]:
+    """Return the update of the state by which a middleware notes what it spent; empty if it asked nothing."""
+    spent = [one.model_dump(mode="json") for one in usages if one.calls]
+    return {USAGE_KEY: spent} if spent else {}
+
+
+__all__ = [
+    "USAGE_KEY",
+    "AgentParts",
+    "DeclaresEffects",
+    "SeenTurns",
+    "UsageState",
+    "add_instructions",
+    "add_usage",
+    "key_of_turn",
+    "names_of_forms",
+    "usage_update",
+]

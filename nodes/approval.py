@@ -12,8 +12,8 @@ from pydantic import Field, ValidationError
 from pydantic_core import to_jsonable_python
 
 from certigraph.adapters.protocols import AsyncOperator, Context
+from certigraph.adapters.tools.definitions import LoadedTool
 from certigraph.adapters.tools.positions import require_checkpointer
-from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.own_tools import tools_of
 from certigraph.nodes.questions import Interview, decisions_schema, read_decisions
@@ -87,7 +87,7 @@ def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
         interview = Interview(config)
         while waiting:
             shown = [_show_call(beyond[index], rules, state, runtime) for index in waiting]
-            decided = await ask_about(interview, shown, [calls[index] for index in waiting], rules, tools)
+            decided = await ask_about(interview, shown, [calls[index] for index in waiting], rules, tools.loaded)
             for index, call in zip(waiting, decided, strict=True):
                 calls[index] = call
             # a call that became one of another tool is decided by the rule of that tool
@@ -105,7 +105,7 @@ async def ask_about(
     shown: Sequence[Mapping[str, Any]],
     calls: Sequence[ToolCall],
     rules: Mapping[str, ApprovalRule],
-    tools: Tools,
+    tools: Mapping[str, LoadedTool],
 ) -> list[ToolCall]:
     """Ask a person about calls, and return them as the person decided.
 
@@ -114,7 +114,7 @@ async def ask_about(
         shown: the calls as the person sees them.
         calls: the calls.
         rules: what may be decided, by tool.
-        tools: the tools of the run.
+        tools: the tools of which an edited call may be, by name.
     """
     names = list(dict.fromkeys(call.name for call in calls))
     allowed = list(dict.fromkeys(kind for name in names for kind in rules[name].allowed_decisions))
@@ -172,7 +172,9 @@ def name_and_args(call: ToolCall) -> dict[str, Any]:
     return {"name": call.name, "args": call.model_dump()["args"]}  # integers of any size can be stored
 
 
-def _decide_call(call: ToolCall, decision: CallDecision, rules: Mapping[str, ApprovalRule], tools: Tools) -> ToolCall:
+def _decide_call(
+    call: ToolCall, decision: CallDecision, rules: Mapping[str, ApprovalRule], tools: Mapping[str, LoadedTool]
+) -> ToolCall:
     """Return the call as a person decided. One that became a call of another tool with a rule is not approved yet.
 
     Raises:
@@ -191,10 +193,10 @@ def _decide_call(call: ToolCall, decision: CallDecision, rules: Mapping[str, App
                 raise ValueError('a response needs {"type": "respond", "message": what the tool would have answered}')
             return call.model_copy(update={"response": decision.message})
     edited = decision.edited_action
-    if edited is None or edited.name not in tools.loaded:
+    if edited is None or edited.name not in tools:
         form = '{"edited_action": {"name": ..., "args": ...}}'
-        raise ValueError(f"an edit needs {form} with one of the tools {', '.join(tools.loaded)}")
-    if problem := tools.loaded[edited.name].check_arguments(edited.args):
+        raise ValueError(f"an edit needs {form} with one of the tools {', '.join(tools)}")
+    if problem := tools[edited.name].check_arguments(edited.args):
         raise ValueError(f"the edited call cannot be made: {problem}")
     has_rule = edited.name != call.name and edited.name in rules
     chosen = call.chosen or str(call)
@@ -211,6 +213,7 @@ __all__ = [
     "ALL_DECISIONS",
     "APPROVE",
     "REJECTED",
+    "WITHOUT_APPROVAL",
     "ApprovalRule",
     "InterruptOn",
     "approvals",

@@ -292,7 +292,7 @@ async def _ask_person(
         for (call, beyond), one in zip(chosen, latest, strict=True)
     ]
     rules = {call.name: ApprovalRule() for call in calls}
-    decided = await ask_about(Interview(config), shown, calls, rules, tools)
+    decided = await ask_about(Interview(config), shown, calls, rules, tools.loaded)
     found = list[tuple[ToolCall, CallCheck]]()
     for call in decided:
         outcome: CallOutcome = "forbidden" if call.refused else "allowed"

@@ -223,7 +223,7 @@ def refuse_beyond_commitment(calls: Sequence[ToolCall], state: RunState, runtime
     for call in calls:
         schema = tools[call.name].schema if call.name in tools else None
         problem = "" if call.refused or call.approved else find_problem(commitment, call, request, answers, schema)
-        checked.append(call.model_copy(update={"refused": f"This call is refused: {problem}."}) if problem else call)
+        checked.append(call.model_copy(update={"refused": REFUSED.format(problem=problem)}) if problem else call)
     return checked
 
 
@@ -247,6 +247,9 @@ def _answered_calls(state: RunState, runtime: Runtime[Context]) -> list[Answered
     entry = context_of(runtime).entry
     return [*(entry.answers if entry else ()), *state.get("answers", ())]
 
+
+REFUSED = "This call is refused: {problem}."
+"""What the agent reads in place of the answer to a call beyond its commitment."""
 
 COMMIT = Slot("commit", {"commitment": Commitment}, commit_view, may_write={"draft": Draft})
 """Slot `commit`, before the first action. Optional."""
@@ -298,4 +301,12 @@ argument if its value has to come from there:
 {heard}
 """
 
-__all__ = ["COMMIT", "ArgumentCommitment", "CommitView", "ToolCommitment", "commit", "refuse_beyond_commitment"]
+__all__ = [
+    "COMMIT",
+    "REFUSED",
+    "ArgumentCommitment",
+    "CommitView",
+    "ToolCommitment",
+    "commit",
+    "refuse_beyond_commitment",
+]

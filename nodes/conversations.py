@@ -15,8 +15,9 @@ from certigraph.adapters.models.prompts import quote
 from certigraph.adapters.tools.contents import bound_text, format_content, text_of_message
 from certigraph.adapters.tools.outputs import MADE_KEY
 from certigraph.adapters.tools.world import Tools
-from certigraph.nodes.requests import CERTIFIED_KEY, compose_task, requests_in
+from certigraph.nodes.requests import CERTIFIED_KEY, SOURCES_KEY, bound_heard, compose_task, heard_in, requests_in
 from certigraph.state.call_checks import CallCheck
+from certigraph.state.provenance import Provenance, SourcedText
 from certigraph.state.records import Action, Step, Task
 from certigraph.state.run import AnsweredCall
 from certigraph.state.tools import BEGAN, REQUEST_ID, TOOLS_NAME, ToolCall, create_tool_action
@@ -339,6 +340,25 @@ def _leave_out_calls(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     ]
 
 
+def provenance_in(messages: Sequence[AnyMessage], *, handed_on: bool = False) -> Provenance:
+    """Return the origin of what stands in a conversation, without what tools answered in its latest turn.
+
+    Those answers are `answers` of the state. What the agent wrote with its own calls of this turn is left out, if
+    `note_sources` marked it: it adds nothing to what the agent has read.
+
+    Args:
+        messages: the conversation.
+        handed_on: whether another graph wrote the requests, so that no person's words are known.
+    """
+    latest = rounds_in(messages[find_turn(messages) :])
+    known = {id(answer) for one in latest for answer in one.answers if answer}
+    known |= {id(one.message) for one in latest if SOURCES_KEY in one.message.response_metadata}
+    heard = [*heard_in([one for one in messages if id(one) not in known])]
+    if handed_on:
+        heard += [SourcedText(text=text_of_message(one)) for one in requests_in(messages)]
+    return Provenance(handed_on=handed_on, heard=bound_heard(heard))
+
+
 __all__ = [
     "DENIED_KEY",
     "NOTE_KEY",
@@ -357,6 +377,7 @@ __all__ = [
     "keyed_calls",
     "mark_answer",
     "note_made",
+    "provenance_in",
     "refuse",
     "rounds_in",
     "rounds_of_turn",

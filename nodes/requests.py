@@ -101,7 +101,7 @@ def read_surroundings(config: RunnableConfig | None) -> Provenance | None:
     if not messages or not is_outermost:
         return Provenance(handed_on=True)
     written = [one for one in requests_in(messages) if not one.name]
-    return Provenance(handed_on=True, words=_join_words(written), heard=tuple(_heard_in(messages)))
+    return Provenance(handed_on=True, words=_join_words(written), heard=tuple(heard_in(messages)))
 
 
 def read_messages(config: RunnableConfig) -> list[AnyMessage]:
@@ -144,7 +144,7 @@ def _join_words(messages: Iterable[AnyMessage]) -> str:
     return "\n".join(map(text_of_message, messages))
 
 
-def _heard_in(messages: Sequence[AnyMessage]) -> Iterable[SourcedText]:
+def heard_in(messages: Sequence[AnyMessage]) -> Iterable[SourcedText]:
     """Yield the texts in a conversation that are not requests, with their origins."""
     requests, calls = set(map(id, requests_in(messages))), _calls_in(messages)
     for one in messages:
@@ -207,7 +207,7 @@ def receive_request(
         raise Fault("data", f"the latest request was answered before, and {INPUT_FORM}")
     heard = list[SourcedText]()
     if keeps_origins:
-        heard = [*before.heard, *source_answers(state.get("answers", ())), *_heard_in(messages), *around.heard]
+        heard = [*before.heard, *source_answers(state.get("answers", ())), *heard_in(messages), *around.heard]
     if keeps_origins and around.handed_on:
         requests = map(text_of_message, requests_in(messages))
         heard += [SourcedText(text=text) for text in requests if text not in around.words]
@@ -260,7 +260,7 @@ def note_sources(state: Mapping[str, Any]) -> dict[str, list[str]]:
     Empty if it was also written from a text whose origin is unknown.
     """
     origin = provenance_of(state)
-    heard = [*origin.heard, *_heard_in(list(state.get("messages", ())))]
+    heard = [*origin.heard, *heard_in(list(state.get("messages", ())))]
     if origin.handed_on or not all(one.tools for one in heard):
         return {}
     called = {call.name for step in state["history"] for call in calls_of(step.action) if call.is_made}
@@ -447,8 +447,10 @@ __all__ = [
     "OPEN_KEY",
     "SOURCES_KEY",
     "THE_GOAL",
+    "bound_heard",
     "compose_task",
     "heard_before",
+    "heard_in",
     "note_sources",
     "read_messages",
     "read_surroundings",

@@ -394,6 +394,15 @@ class Spent(Record):
             seconds=round(self.seconds + other.seconds, 6),  # as each is: a sum of floats has a tail of digits
         )
 
+    def __sub__(self, other: "Spent") -> "Spent":
+        """Return what was spent after `other`, field by field."""
+        return Spent(
+            calls=self.calls - other.calls,
+            tokens=self.tokens - other.tokens,
+            usd=self.usd - other.usd,
+            seconds=round(self.seconds - other.seconds, 6),
+        )
+
 
 class Scores(Record):
     """A benchmark's score of an episode: `value` in [0, 1], parts of the score by name, and the answer given."""

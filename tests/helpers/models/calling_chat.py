@@ -19,13 +19,14 @@ def call(name: str, id: str, /, **args: Any) -> ToolCall:
 
 
 class CallingChat(BaseChatModel):
-    """Gives scripted replies in order, and the last one again and again; a reply may be an exception.
+    """Gives scripted replies in order, and the last one again and again.
 
     Requests with an answer schema, which certigraph's operators send, get `answers` instead.
     """
 
     model_name: str = "calling"
-    replies: Sequence[str | Sequence[ToolCall] | BaseException]
+    replies: Sequence[Any]
+    """Each a text, calls, a message, or an exception that is raised."""
     answers: Sequence[Mapping[str, Any]] = ()
     tokens: tuple[int, int] = (10, 5)
     """Tokens that each reply reports, of input and output."""
@@ -59,6 +60,9 @@ class CallingChat(BaseChatModel):
             raise reply
         read, wrote = self.tokens
         usage = UsageMetadata(input_tokens=read, output_tokens=wrote, total_tokens=read + wrote)
-        text, calls = (reply, []) if isinstance(reply, str) else ("", list(reply))
-        message = AIMessage(text, tool_calls=calls, usage_metadata=usage)
+        if isinstance(reply, str):
+            reply = AIMessage(reply)
+        elif not isinstance(reply, AIMessage):
+            reply = AIMessage("", tool_calls=list(reply))
+        message = reply.model_copy(update={"usage_metadata": usage})
         return ChatResult(generations=[ChatGeneration(message=message)])
