@@ -112,7 +112,7 @@ def make_once(tool: BaseTool, effect: Effect | None = None) -> BaseTool:
 
 
 ONCE_MARK = "__certigraph_once__"
-"""Attribute of the classes of tools whose effect happens once."""
+"""Attribute of the classes of tools whose effect happens once, and of middleware that makes it so."""
 
 
 def number_graphs(tool: BaseTool) -> BaseTool:
@@ -305,4 +305,4 @@ def _address(message: Any, id_: str) -> Any:
 
 STOPPED_TEXT = "A person ended the work at a question about this call, whose outcome is not known."
 
-__all__ = ["ToolCopies", "make_once", "number_graphs", "once"]
+__all__ = ["ONCE_MARK", "ToolCopies", "make_once", "number_graphs", "once"]
