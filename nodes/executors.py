@@ -38,6 +38,7 @@ from certigraph.adapters.models.prompts import (
 from certigraph.adapters.models.usage import Call, current_meter, usage_of
 from certigraph.adapters.processes import is_invoked, run_in_lone_thread
 from certigraph.adapters.protocols import Context, Limits
+from certigraph.adapters.tools.builtin import is_builtin
 from certigraph.adapters.tools.checks import Checks
 from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.definitions import show_own_context
@@ -334,12 +335,10 @@ def warn_of_unprotected(executor: object, effects: OutsideEffects) -> None:
         effects: what the tools do.
     """
     nodes = [node for node in find_tool_nodes(executor) if not _has_ledger(node)]
-    tools = [tool for node in nodes for tool in node.tools_by_name.values()]
-    lasting = [
-        one.name for one in tools if effects.of(one) != "repeatable" and not getattr(type(one), ONCE_MARK, False)
-    ]
-    if lasting:
-        names = ", ".join(dict.fromkeys(lasting))
+    tools = [tool for node in nodes for tool in node.tools_by_name.values() if not is_builtin(tool)]
+    bare = [one for one in tools if not getattr(type(one), ONCE_MARK, False)]
+    if lasting := list(dict.fromkeys(one.name for one in bare if effects.of(one) != "repeatable")):
+        names = ", ".join(lasting)
         warn_user(f"effects of the executor's tools {names} may happen twice where its work is resumed: {PROTECT}")
 
 

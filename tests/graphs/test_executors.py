@@ -3,11 +3,14 @@
 import asyncio
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from deepagents import create_deep_agent
 from helpers.models.scripted_agents import LOOK_UPS, ScriptedAgent, calls, desk
+from helpers.processes.prepared_processes import FORK
+from helpers.sample_runs.killed_executors import work
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, ToolRetryMiddleware
 from langchain.agents.structured_output import ToolStrategy
@@ -82,8 +85,8 @@ def plain_graph(model: ScriptedAgent, tools: Sequence[Any], **given: Any) -> Any
 
 
 BUILDS: dict[str, Callable[[ScriptedAgent, Sequence[Any]], Any]] = {
-    "create_agent": lambda model, tools: create_agent(model, tools),
-    "deepagents": lambda model, tools: create_deep_agent(model, tools),
+    "create_agent": create_agent,
+    "deepagents": create_deep_agent,
     "graph": plain_graph,
 }
 
@@ -216,6 +219,21 @@ def test_an_interrupt_of_the_executor_passes_through(is_async: bool) -> None:
     assert [one.type for one in state["messages"]] == ["human", *["ai", "tool"] * 3, "ai"]
 
 
+@pytest.mark.parametrize(
+    ("decision", "shown"),
+    [({"type": "respond", "message": "refunded 64.0 euros of order 17"}, "response"), ({"type": "reject"}, "refused")],
+)
+def test_what_a_person_answers_in_place_of_a_tool_is_no_evidence(decision: dict[str, Any], shown: str) -> None:
+    hitl = HumanInTheLoopMiddleware({"refund": {"allowed_decisions": ["respond", "reject"]}}, interrupt_mode="per_call")
+    executor = create_agent(ScriptedAgent(replies=[calls(REFUND), "Done."]), protected([]), middleware=[hitl])
+    words = "refunded 64.0 euros" if shown == "response" else "User rejected the tool call for"
+    limits = certigraph.Limits(attempts=1, replans=0)
+    graph = certified(executor, Judge(*[Held(3, words)] * 2), checkpointer=InMemorySaver(), limits=limits)
+    graph.invoke(ASK, CONFIG)
+    state = graph.invoke(Command(resume=decision), CONFIG)
+    assert (state["certificates"], state["effects"]) == ([], [])
+
+
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("is_protected", [True, False])
 def test_effects_happen_once_where_the_executor_fails_in_the_middle(is_protected: bool, is_async: bool) -> None:
@@ -241,6 +259,19 @@ def test_effects_happen_once_where_the_executor_fails_in_the_middle(is_protected
     assert done == ["refund 17 64.0"] * (1 if is_protected else 2) + ["close 17"]
     assert (state["ending"], len(model.asked)) == ("goal", 2)
     assert [one["tool"] for one in state["effects"]] == ["refund", "close"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_protected", [True, False])
+def test_effects_happen_once_where_the_process_ends_in_the_middle(is_protected: bool, tmp_path: Path) -> None:
+    for code in (9, 0):
+        child: Any = FORK.Process(target=work, args=(str(tmp_path), is_protected))
+        child.start()
+        child.join()
+        assert child.exitcode == code
+    assert (tmp_path / "ending").read_text() == "goal"
+    refunds = 1 if is_protected else 2
+    assert sorted((tmp_path / "done").read_text().splitlines()) == ["close 17", *["refund 17"] * refunds]
 
 
 def test_the_next_turn_begins_a_new_conversation_and_knows_the_earlier_one() -> None:
@@ -291,6 +322,7 @@ PROTECTED: dict[str, Callable[[ScriptedAgent], Any]] = {
         model, desk([]), middleware=stack(OrderedCalls(), ToolRetryMiddleware(), EffectsOnce(LOOK_UPS))
     ),
     "node": lambda model: plain_graph(model, desk([]), wrap_tool_call=EffectsOnce(LOOK_UPS).wrap_tool_call),
+    "deepagents": lambda model: create_deep_agent(model, protected([])),
     "look-ups": lambda model: create_agent(model, desk([])[:1]),
 }
 
@@ -312,7 +344,7 @@ def test_protected_tools_are_not_warned_about(kind: str) -> None:
 def test_an_executor_may_be_any_runnable_with_messages() -> None:
     worked = [*[one for one in IN_ONE_GO if isinstance(one, AIMessage)][1:], "Refunded and closed."]
     agent = create_agent(ScriptedAgent(replies=worked), protected([]))
-    state = certified(RunnableLambda(lambda given: agent.invoke(given)), Judge(Held(3))).invoke(ASK)
+    state = certified(RunnableLambda(agent.invoke), Judge(Held(3))).invoke(ASK)
     assert state["ending"] == "goal"
     assert [one["tool"] for one in state["effects"]] == ["refund", "close"]
 
@@ -320,13 +352,13 @@ def test_an_executor_may_be_any_runnable_with_messages() -> None:
 def test_of_an_unknown_tool_every_call_counts_as_lasting() -> None:
     agent = create_agent(ScriptedAgent(replies=IN_ONE_GO), protected([]))
     model = certigraph.ScriptedChat(responder=Judge(Held(3)))
-    state = certigraph.agent("sdp", model=model, executor=RunnableLambda(lambda given: agent.invoke(given))).invoke(ASK)
+    state = certigraph.agent("sdp", model=model, executor=RunnableLambda(agent.invoke)).invoke(ASK)
     assert [one["tool"] for one in state["effects"]] == ["look_up", "refund", "close"]
 
 
 def test_tools_may_be_named_where_they_are_not_found() -> None:
     agent = create_agent(ScriptedAgent(replies=IN_ONE_GO), protected([]))
-    graph = certified(RunnableLambda(lambda given: agent.invoke(given)), Judge(Held(3)), tools=desk([]))
+    graph = certified(RunnableLambda(agent.invoke), Judge(Held(3)), tools=desk([]))
     assert list(graph.world.loaded) == ["look_up", "refund", "mail", "close"]
     assert [one["tool"] for one in graph.invoke(ASK)["effects"]] == ["refund", "close"]
 
@@ -352,7 +384,7 @@ def test_operators_of_an_executor_can_be_swapped() -> None:
 
 def test_tools_of_an_executor_get_the_callers_context_and_not_certigraphs() -> None:
     @tool
-    def who(runtime: ToolRuntime) -> str:
+    def who(runtime: ToolRuntime[str, Any]) -> str:
         """Say who works."""
         return f"it is {runtime.context}"
 
