@@ -430,10 +430,10 @@ def agent(
     _check_choices(method, checks, commitments, interrupt_on, operators, lessons)
     if method == "sdp" and (executor := operators.pop("executor", None)) is not None:
         given = {"interrupt_on": interrupt_on, "response_format": response_format}
-        _check_executor(executor, {**given, "rules": rules, "facts": facts, "after": after}, commitments)
-        world = load_executor_tools(executor, tools, effects, instructions, checks, deadline=deadline, limits=limits)
+        worker = _check_executor(executor, {**given, "rules": rules, "facts": facts, "after": after}, commitments)
+        world = load_executor_tools(worker, tools, effects, instructions, checks, deadline=deadline, limits=limits)
         commitments = None
-        operators = {"check": None, "realize": hand_over, "act": Executor(cast(Any, executor)), **operators}
+        operators = {"check": None, "realize": hand_over, "act": Executor(worker), **operators}
     else:
         world = Tools(
             tools,
@@ -555,8 +555,10 @@ def _check_choices(
         raise ValueError("approve= takes the place of interrupt_on=: give one of them")
 
 
-def _check_executor(executor: object, given: Mapping[str, Any], commitments: CommitmentLevel | None) -> None:
-    """Check that an executor can work, and that nothing is given that only its own graph can do."""
+def _check_executor(
+    executor: object, given: Mapping[str, Any], commitments: CommitmentLevel | None
+) -> Runnable[Any, Any]:
+    """Return an executor that can work; check that nothing is given that only its own graph can do."""
     if not isinstance(executor, Runnable):
         fix = "give an agent that takes and returns messages, as create_agent(...) is"
         raise TypeError(f"executor={executor!r:.100} is not a graph and no other Runnable: {fix}")
@@ -571,6 +573,7 @@ def _check_executor(executor: object, given: Mapping[str, Any], commitments: Com
         raise ValueError(f"{wrong}= is not for the calls of an executor: {places[wrong]}")
     if commitments == "arguments":
         raise ValueError("commitments='arguments' is not for the calls of an executor, which chooses them itself")
+    return executor
 
 
 def _assemble_agent(

@@ -14,7 +14,7 @@ from inspect import getclosurevars, isfunction
 from json import dumps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.graph.state import CompiledStateGraph
@@ -247,7 +247,7 @@ async def run_executor(graph: Runnable[Any, Any], given: dict[str, Any], config:
     return Work(tuple(seen.values()), latest)
 
 
-def _by_id(messages: Sequence[AnyMessage]) -> dict[str, AnyMessage]:
+def _by_id(messages: Sequence[BaseMessage]) -> dict[str, BaseMessage]:
     return {one.id or f"#{place}": one for place, one in enumerate(messages)}
 
 
@@ -279,9 +279,16 @@ def _create_claim(work: Work, calls: Sequence[ToolCall], tools: Tools) -> Action
 
 
 def _show(rounds: Sequence[ToolRound]) -> list[AnyMessage]:
-    """Return the executor's calls with their answers, as they stand in its own conversation."""
-    closed = [one for one in rounds if not one.open]
-    return [message for one in closed for message in (one.message, *filter(None, one.answers))]
+    """Return the executor's calls with their answers, as in its own conversation, without calls that have none."""
+    shown = list[AnyMessage]()
+    for one in rounds:
+        answers = [answer for answer in one.answers if answer]
+        answered = {answer.tool_call_id for answer in answers}
+        made = [call for call in one.message.tool_calls if call["id"] in answered]
+        whole = len(made) == len(one.message.tool_calls)
+        message = one.message if whole else one.message.model_copy(update={"tool_calls": made})
+        shown += [message, *answers] if answers else []
+    return shown
 
 
 # The executor's tools.

@@ -14,7 +14,7 @@ from helpers.sample_runs.killed_executors import work
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, ToolRetryMiddleware
 from langchain.agents.structured_output import ToolStrategy
-from langchain_core.messages import AIMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -52,7 +52,8 @@ class Judge:
     """The scripted planner and validator: plans and verdicts, one after another."""
 
     def __init__(self, *verdicts: Held, plans: Sequence[Sequence[str]] = (PLAN,)) -> None:
-        self.verdicts, self.plans, self.prompts = iter(verdicts), iter(plans), list[str]()
+        self.verdicts, self.plans = iter(verdicts), iter(plans)
+        self.prompts, self.planned = list[str](), list[str]()
 
     def __call__(self, prompt: str, schema: Any) -> Any:
         fields = schema["properties"]
@@ -61,6 +62,7 @@ class Judge:
             found = next(self.verdicts)
             return {"reason": found.reason, "evidence": found.evidence, "reachable": True, "holds": found.holds}
         if "conditions" in fields:
+            self.planned.append(prompt)
             return {"reasoning": "none is left", "conditions": list(next(self.plans, ()))}
         return {"thought": "", "calls": [{"name": "finish", "args": {"answer": "Not all was done."}}]}
 
@@ -111,11 +113,21 @@ def test_one_piece_of_work_certifies_the_whole_plan(kind: str, is_async: bool) -
 
 
 def test_messages_show_the_executors_calls_with_their_answers() -> None:
-    graph = certified(create_agent(ScriptedAgent(replies=IN_ONE_GO), protected([])), Judge(Held(3)))
+    replies = [*IN_ONE_GO[:-1], AIMessage("Refunded and closed.", id="as streamed")]
+    graph = certified(create_agent(ScriptedAgent(replies=replies), protected([])), Judge(Held(3)))
     messages = graph.invoke(ASK)["messages"]
     assert [one.type for one in messages] == ["human", *["ai", "tool"] * 3, "ai"]
     assert [one.tool_call_id for one in messages if isinstance(one, ToolMessage)] == ["c1", "d1", "e1"]
     assert len({one.id for one in messages}) == len(messages)
+    assert messages[-1].id == "as streamed"
+    assert messages[-1].response_metadata["certigraph_sources"] == ["close", "look_up", "refund"]
+
+
+def test_events_tell_which_calls_the_executor_made() -> None:
+    graph = certified(create_agent(ScriptedAgent(replies=IN_ONE_GO), protected([])), Judge(Held(3)))
+    events = list(graph.stream(ASK, stream_mode="custom"))
+    assert [one["type"] for one in events] == ["planned", "acted", "certified", "answered"]
+    assert [one["name"] for one in events[1]["calls"]] == ["look_up", "refund", "close"]
 
 
 def test_conditions_are_certified_one_after_another_in_one_conversation() -> None:
@@ -145,14 +157,16 @@ def test_a_false_claim_is_denied_and_worked_on_again() -> None:
 
 
 def test_tries_are_bounded_and_then_the_rest_is_planned_again() -> None:
-    replies = ["Done.", "Really done.", calls(REFUND), "Refunded."]
+    replies = [calls(LOOK), "Done.", "Really done.", calls(REFUND), "Refunded."]
     judge = Judge(Held(0), Held(0), Held(2), plans=[PLAN, ["The money of order 17 was paid back."]])
     model = ScriptedAgent(replies=replies)
     graph = certified(create_agent(model, protected([])), judge, limits=certigraph.Limits(attempts=2))
     state = graph.invoke(ASK)
     assert state["ending"] == "goal"
-    assert "The money of order 17 was paid back." in model.asked[2][-1].text
-    assert PLAN[0] not in model.asked[2][-1].text
+    assert "The money of order 17 was paid back." in model.asked[3][-1].text
+    assert PLAN[0] not in model.asked[3][-1].text
+    known = judge.planned[1].partition("Calls so far")[2]
+    assert "look_up(order=17)" in known and "paid 64.00 euros" in known and "The work is judged by" not in known
 
 
 def test_evidence_is_quoted_from_answers_of_tools_and_never_from_texts() -> None:
@@ -182,6 +196,16 @@ def test_an_answer_in_a_form_is_the_executors_own_word() -> None:
     state = certified(executor, judge, limits=certigraph.Limits(attempts=1, replans=0)).invoke(ASK)
     assert state["certificates"] == []
     assert '{"text": "The bank confirmed the refund under number 4711."}' in judge.prompts[0]
+    assert state["effects"] == []
+    assert [call["name"] for one in state["messages"] for call in getattr(one, "tool_calls", ())] == ["look_up"]
+
+
+def test_of_a_response_with_a_call_and_an_answer_in_a_form_the_call_alone_is_shown() -> None:
+    both = calls(LOOK, ("Report", {"text": "Looked up."}))
+    executor = create_agent(ScriptedAgent(replies=[both]), protected([]), response_format=ToolStrategy(Report))
+    state = certified(executor, Judge(Held(3, "order 17: paid 64.00 euros"))).invoke(ASK)
+    assert state["ending"] == "goal"
+    assert [call["name"] for one in state["messages"] for call in getattr(one, "tool_calls", ())] == ["look_up"]
 
 
 def test_evidence_that_the_executor_removed_from_its_conversation_counts() -> None:
@@ -342,8 +366,7 @@ def test_protected_tools_are_not_warned_about(kind: str) -> None:
 
 
 def test_an_executor_may_be_any_runnable_with_messages() -> None:
-    worked = [*[one for one in IN_ONE_GO if isinstance(one, AIMessage)][1:], "Refunded and closed."]
-    agent = create_agent(ScriptedAgent(replies=worked), protected([]))
+    agent = create_agent(ScriptedAgent(replies=IN_ONE_GO), protected([]))
     state = certified(RunnableLambda(agent.invoke), Judge(Held(3))).invoke(ASK)
     assert state["ending"] == "goal"
     assert [one["tool"] for one in state["effects"]] == ["refund", "close"]
@@ -400,6 +423,28 @@ def test_an_executor_within_a_budget_ends_with_a_message() -> None:
     )
     state = graph.invoke(ASK)
     assert state["ending"] == "limit:calls"
+
+
+def test_steps_are_pieces_of_work() -> None:
+    executor = create_agent(ScriptedAgent(replies=[*IN_ONE_GO[:1], "Looked up."]), protected([]))
+    graph = certified(executor, Judge(*[Held(0)] * 2), limits=certigraph.Limits(steps=1))
+    assert graph.invoke(ASK)["ending"] == "limit:steps"
+
+
+def test_the_executor_has_supersteps_of_its_own() -> None:
+    looked = [calls(LOOK, first=f"c{number}-") for number in range(20)]
+    executor = create_agent(ScriptedAgent(replies=[*looked, *IN_ONE_GO[1:]]), protected([]))
+    state = certified(executor, Judge(Held(3))).invoke(ASK, {"recursion_limit": 30})
+    assert state["ending"] == "goal"
+
+
+def test_what_is_attached_to_the_request_is_handed_on_once() -> None:
+    image = {"type": "image", "base64": "aGVsbG8=", "mime_type": "image/png"}
+    model = ScriptedAgent(replies=[calls(REFUND), "It is refunded.", calls(CLOSE, first="d"), "Closed."])
+    graph = certified(create_agent(model, protected([])), Judge(Held(1), Held(2, "ticket of order 17 is closed")))
+    graph.invoke({"messages": [HumanMessage([{"type": "text", "text": "Refund it."}, image])]})
+    first, second = (model.asked[number][-1].content for number in (0, 2))
+    assert (first[-1], isinstance(second, str)) == (image, True)
 
 
 WRONG: dict[str, tuple[dict[str, Any], type[Exception]]] = {
