@@ -46,6 +46,7 @@ from certigraph.nodes.beliefs import SEARCH_SLOTS
 from certigraph.nodes.call_checks import check_calls
 from certigraph.nodes.commitments import commit
 from certigraph.nodes.events import write_answer
+from certigraph.nodes.executors import Executor, hand_over, load_executor_tools
 from certigraph.nodes.lessons import check_template, find_owner, learn_nothing, no_lessons
 from certigraph.nodes.messages import CUT_OFF, answer_by_observation, close_calls, show_choice
 from certigraph.nodes.requests import (
@@ -137,6 +138,8 @@ class AgentKeys(TypedDict, total=False):
     """The limit that the turn has reached, by `ending` and `reason`; None while it goes on."""
     effects: list[dict[str, Any]]
     provenance: Provenance
+    executor_state: dict[str, Any]
+    """What the graph of an executor ended with; absent without one."""
 
 
 class CertificateKeys(TypedDict, total=False):
@@ -334,7 +337,7 @@ def agent(
     *,
     model: BaseChatModel | Runnable[Any, Any] | str,
     roles: Mapping[str, BaseChatModel | Runnable[Any, Any] | str] | None = None,
-    tools: Sequence[ToolLike],
+    tools: Sequence[ToolLike] = (),
     effects: Mapping[str, Effect] | None = None,
     interrupt_on: InterruptOn | None = None,
     commitments: CommitmentLevel | None = "tools",
@@ -366,7 +369,8 @@ def agent(
             name: one of certigraph's, or as in LangChain's `init_chat_model`.
         roles: other models for some roles, as `{"validator": model}`: planner, executor, validator, extractor, memory.
         tools: LangChain tools (those of an MCP server included) and functions with type hints, plain or async. A dict
-            such as `{"type": "web_search"}` names a tool that the model's provider executes.
+            such as `{"type": "web_search"}` names a tool that the model's provider executes. With an executor they are
+            found in its graph; give those of an executor in which they cannot be found.
         effects: tools whose calls may be repeated, as `{"lookup": "repeatable"}`, and rules such as
             `{"refund": Once(key=..., scope="thread")}`. The effect of every other call happens once in a turn, whatever
             is resumed, replayed or forked; this needs a checkpointer.
@@ -408,7 +412,10 @@ def agent(
             `("lessons", NAME, *labels, ...)` with the agent's name, so agents of one name share it. None: none is kept.
         cache: a LangGraph cache of nodes.
         name: name of the graph; None for that of the method.
-        **operators: operators of the method by slot, as in `certigraph.graphs.sdp.build`.
+        **operators: operators of the method by slot, as in `certigraph.graphs.sdp.build`. `sdp` takes one more,
+            `executor`: an agent that works through the conditions of the plan with its own model and tools, such as one
+            of `create_agent` or deepagents, any graph with `messages`, or a Runnable of these. The model then plans
+            and judges. There are no commitments, since the executor chooses its calls itself.
 
     Returns:
         A compiled LangGraph graph. Its input is `{"messages": [...]}` or `{"goal": ...}`; its output has `messages`,
@@ -421,16 +428,23 @@ def agent(
         Fault: ("model") the key of a named model, its package or its weights are missing.
     """
     _check_choices(method, checks, commitments, interrupt_on, operators, lessons)
-    world = Tools(
-        tools,
-        effects=effects,
-        response_format=response_format,
-        instructions=instructions,
-        checks=checks,
-        deadline=deadline,
-        limits=limits,
-        asks_user=True,
-    )
+    if method == "sdp" and (executor := operators.pop("executor", None)) is not None:
+        given = {"interrupt_on": interrupt_on, "response_format": response_format}
+        worker = _check_executor(executor, {**given, "rules": rules, "facts": facts, "after": after}, commitments)
+        world = load_executor_tools(worker, tools, effects, instructions, checks, deadline=deadline, limits=limits)
+        commitments = None
+        operators = {"check": None, "realize": hand_over, "act": Executor(worker), **operators}
+    else:
+        world = Tools(
+            tools,
+            effects=effects,
+            response_format=response_format,
+            instructions=instructions,
+            checks=checks,
+            deadline=deadline,
+            limits=limits,
+            asks_user=True,
+        )
     world.state_keys = frozenset(get_type_hints(state_schema)) if state_schema else frozenset()
     world.agent = name or method
     if interrupt_on is not None and not isinstance(interrupt_on, Mapping):
@@ -539,6 +553,27 @@ def _check_choices(
         raise ValueError(f"lessons={lessons!r:.100}: {method} learns none; use method='step'")
     if interrupt_on and "approve" in operators:
         raise ValueError("approve= takes the place of interrupt_on=: give one of them")
+
+
+def _check_executor(
+    executor: object, given: Mapping[str, Any], commitments: CommitmentLevel | None
+) -> Runnable[Any, Any]:
+    """Return an executor that can work; check that nothing is given that only its own graph can do."""
+    if not isinstance(executor, Runnable):
+        fix = "give an agent that takes and returns messages, as create_agent(...) is"
+        raise TypeError(f"executor={executor!r:.100} is not a graph and no other Runnable: {fix}")
+    places = {
+        "interrupt_on": "HumanInTheLoopMiddleware in the executor asks a person",
+        "response_format": "the answer is the text with which the executor ends",
+        **dict.fromkeys(
+            ("rules", "facts", "after"), "certigraph.middleware.Certified in the executor checks its calls"
+        ),
+    }
+    if wrong := next((name for name in places if given[name]), ""):
+        raise ValueError(f"{wrong}= is not for the calls of an executor: {places[wrong]}")
+    if commitments == "arguments":
+        raise ValueError("commitments='arguments' is not for the calls of an executor, which chooses them itself")
+    return executor
 
 
 def _assemble_agent(
@@ -656,7 +691,7 @@ def show_work(node: str, state: Any, returned: Any, runtime: Runtime[Context]) -
     approval = update.get("approval")  # of STEP's Evaluator, who may send a choice back before it counts
     if approval is not None and approval.approved:
         messages = show_choice(state, state["action"], world.agent, str(state.get("thought") or ""))
-    elif isinstance(chosen := update.get("action"), Action) and node != "executor":
+    elif isinstance(chosen := update.get("action"), Action) and node not in ("executor", "act"):
         messages = show_choice(state, chosen, world.agent, str(update.get("thought") or ""))
     elif update.get("history") and not any("messages" in (one.update or ()) for one in commands) and node == "act":
         messages = list(answer_by_observation(state, state["action"], update["observation"]))

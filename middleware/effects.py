@@ -12,7 +12,7 @@ from langgraph.types import Command
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.middleware.views import DeclaresEffects
 from certigraph.nodes.outside_agents import OutsideEffects
-from certigraph.nodes.wrapped_tools import ToolCopies, make_once
+from certigraph.nodes.wrapped_tools import ONCE_MARK, ToolCopies, make_once
 
 Answer = ToolMessage | Command[Any]
 
@@ -62,5 +62,7 @@ class EffectsOnce(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
     def _make_copy(self, tool: BaseTool) -> BaseTool:
         return make_once(tool, self.effects.of(tool))
 
+
+setattr(EffectsOnce, ONCE_MARK, True)  # an executor's tools are protected by it
 
 __all__ = ["EffectsOnce"]

@@ -45,6 +45,10 @@ BELIEF = "belief"
 """What such a note is about too: facts that stand for older tool calls and their answers."""
 
 
+PERSON_SOURCE = "hitl_interrupt_decision"
+"""Value of `lc_source` in a message with which HumanInTheLoopMiddleware answers a call in place of the tool."""
+
+
 def write_note(about: str, text: str) -> HumanMessage:
     """Return a message to an agent that is not a request: `requests_in` leaves it out, as it does LangChain's own."""
     return HumanMessage(text, additional_kwargs={"lc_source": NOTE_KEY, NOTE_KEY: about})
@@ -204,8 +208,9 @@ def key_of_chosen(one: ToolRound, call: CalledTool) -> str:
 
 
 def is_made(answer: ToolMessage) -> bool:
-    """Return whether an answer is that of a tool, and not the reason for which the call was not made."""
-    return answer.response_metadata.get(MADE_KEY) is not False
+    """Return whether an answer is that of a tool, and not a person's, or the reason for which the call was not made."""
+    by_person = answer.additional_kwargs.get("lc_source") == PERSON_SOURCE
+    return answer.response_metadata.get(MADE_KEY) is not False and not by_person
 
 
 def is_denied(answer: ToolMessage) -> bool:

@@ -12,10 +12,10 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.models.given import model_fields, role_fields
 from certigraph.adapters.models.usage import Meter, metering
-from certigraph.adapters.protocols import AsyncOperator, Budget, Context
+from certigraph.adapters.protocols import AsyncOperator, Budget, Context, Limits
 from certigraph.adapters.tools.builtin import is_builtin_look_up
 from certigraph.adapters.tools.checks import Checks
-from certigraph.adapters.tools.definitions import load_tools, may_be_repeated, sets_value
+from certigraph.adapters.tools.definitions import DEADLINE, load_tools, may_be_repeated, sets_value
 from certigraph.adapters.tools.outcomes import Effect, check_effect
 from certigraph.adapters.tools.world import Tools
 from certigraph.state.records import Spent, Usage
@@ -49,6 +49,8 @@ def load_outside_tools(
     *,
     instructions: str = "",
     checks: Checks | None = None,
+    deadline: float = DEADLINE,
+    limits: Limits | None = None,
 ) -> Tools:
     """Return the tools of an agent as a world in which its work is judged; the agent itself calls them.
 
@@ -58,13 +60,17 @@ def load_outside_tools(
         effects: as for `agent`. What it says of tools that the agent does not have is for other agents.
         instructions: the agent's instructions.
         checks: as for `agent`.
+        deadline: as for `agent`.
+        limits: as for `agent`.
     """
     usable = [tool if isinstance(tool, dict) else _usable(tool) for tool in tools]
     names = {tool.name if isinstance(tool, BaseTool) else getattr(tool, "__name__", "") for tool in usable}
     known = {name: effect for name, effect in (effects or {}).items() if name in names}
     if not names:
         usable = [_stand_in("none", "")]  # an agent without tools only answers
-    world = OutsideTools(usable, effects=known, instructions=instructions, checks=checks)
+    world = OutsideTools(
+        usable, effects=known, instructions=instructions, checks=checks, deadline=deadline, limits=limits
+    )
     world.declared = frozenset(known)
     return world
 

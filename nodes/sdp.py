@@ -84,7 +84,7 @@ def _record_turn(state: SDPState, update: Update, runtime: Runtime[Context]) -> 
     if state["action"].kind == CHECK:
         return update  # nothing was done, and operators see the view anyway
     seen = new_lines_of(state, update, runtime)
-    turn = create_turn("", state["action"], update["observation"], seen=seen)
+    turn = create_turn("", update.get("action", state["action"]), update["observation"], seen=seen)
     return {**update, "trace": [turn], **keep_upcoming(state, update["observation"])}
 
 
@@ -198,7 +198,8 @@ REASON_KEYS = {"gave_up": str}
 PROPOSE = Slot("propose", {"plan": Sequence[Predicate]}, propose_view, may_write=REASON_KEYS)
 REALIZE = Slot("realize", {"action": Action}, realize_view, _record_choice, may_write=UPCOMING_KEYS)
 """Slot `realize`. An operator may choose several actions together: it then returns the later ones as `upcoming`."""
-ACT = Slot("act", ACT_KEYS, record=_record_turn, may_write=CALL_KEYS)
+ACT = Slot("act", ACT_KEYS, record=_record_turn, may_write={**CALL_KEYS, "action": Action})
+"""Slot `act`. An operator may return the action as it was taken, where that is known only afterwards."""
 VALIDATE = Slot("validate", {"verdict": Verdict}, validate_view, _record_attempt, may_write=UPCOMING_KEYS)
 """Slot `validate`. An operator may drop the upcoming actions although the verdict certifies something."""
 CERTIFY = Slot("certify", {"certificates": Sequence[Certificate], "head": int, "tried": int, "replans": int})

@@ -56,7 +56,7 @@ async def decision_prompt(state: DecideView, request: str, tools: Tools, runtime
     after = paragraphs(
         "" if lasts else assignment,
         format_notes(state["belief"].text),
-        _format_advice(advice),
+        format_advice(advice),
         _format_left(state["task"], runtime, state["steps"]),
     )
     return await _complete(before, state["turns"], after, tools, runtime)
@@ -94,7 +94,7 @@ async def plan_prompt(state: RealizeView, request: str, tools: Tools, runtime: R
         POSITION.format(count=len(certified)) if certified else "",
         ENDS_EARLY if ends_early else "",
         format_notes(state["belief"].text),
-        _format_advice(state["advice"]),
+        format_advice(state["advice"]),
         f"{JUDGED_HEADING}\n{quote(bullet_list(one.verdict.reason for one in judged))}" if judged else "",
         _format_left(state["task"], runtime, steps_before(runtime) + len(state["turns"])),
     )
@@ -156,7 +156,8 @@ def _has_calls(answers: str, action: str) -> bool:
     return bool(headings) and action.startswith(f"{headings[0]}; ") and all(line in action for line in headings)
 
 
-def _format_advice(advice: Sequence[str]) -> str:
+def format_advice(advice: Sequence[str]) -> str:
+    """Format the advice of a gate for a prompt; empty without any."""
     return f"To keep in mind:\n{quote(bullet_list(advice))}" if advice else ""
 
 
@@ -194,4 +195,14 @@ LEFT = "No more than {left} turns are left."
 
 CLOSING = "What comes next?"
 
-__all__ = ["decision_prompt", "first_view", "format_calls", "list_tools", "plan_ends_early", "plan_prompt"]
+__all__ = [
+    "GOAL",
+    "JUDGED_HEADING",
+    "decision_prompt",
+    "first_view",
+    "format_advice",
+    "format_calls",
+    "list_tools",
+    "plan_ends_early",
+    "plan_prompt",
+]

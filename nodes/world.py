@@ -115,13 +115,22 @@ async def act(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
         LimitReached: the episode has no steps left, or another budget is spent.
         Fault: the world failed, or a replayed episode answered differently from its log.
     """
+    check_limits(state, runtime)
+    if isinstance(benchmark_of(state["task"], runtime), Tools):
+        return await take_tool_action(state, runtime)
+    return await call_world(_take_step, state["task"], runtime, state, runtime)
+
+
+def check_limits(state: RunState, runtime: Runtime[Context]) -> None:
+    """Check that the limits allow the chosen action; an answer that ends the work needs no step.
+
+    Raises:
+        LimitReached: the episode has no steps left, or another budget is spent.
+    """
     maximum, taken = limits_of(state["task"], runtime).steps, len(state["history"])
     if taken >= maximum and state["action"].kind != FINISH:
         raise LimitReached("steps", maximum, taken)
     current_meter().check()
-    if isinstance(benchmark_of(state["task"], runtime), Tools):
-        return await take_tool_action(state, runtime)
-    return await call_world(_take_step, state["task"], runtime, state, runtime)
 
 
 async def conclude(state: TrialState, runtime: Runtime[Context]) -> dict[str, Any]:

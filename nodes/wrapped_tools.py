@@ -111,7 +111,7 @@ def make_once(tool: BaseTool, effect: Effect | None = None) -> BaseTool:
 
 
 ONCE_MARK = "__certigraph_once__"
-"""Attribute of the classes of tools whose effect happens once."""
+"""Attribute of the classes of tools whose effect happens once, and of middleware that makes it so."""
 
 
 def _with_class(tool: BaseTool, kind: type[BaseTool]) -> BaseTool:
@@ -282,4 +282,4 @@ def _address(message: Any, id_: str) -> Any:
 
 STOPPED_TEXT = "A person ended the work at a question about this call, whose outcome is not known."
 
-__all__ = ["ToolCopies", "make_once", "once"]
+__all__ = ["ONCE_MARK", "ToolCopies", "make_once", "once"]

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from certigraph.state.endings import FINISHED, GOAL, WORLD_ENDED
 from certigraph.state.records import Action, Record, Step, StoredArguments
-from certigraph.state.run import ANSWER_ACTIONS, FINISH, Evidence
+from certigraph.state.run import ANSWER, ANSWER_ACTIONS, FINISH, Evidence
 
 TOOLS_NAME = "tools"
 """Name of the user's own tools as a world, in trajectories and reports."""
@@ -161,8 +161,8 @@ def create_tool_action(calls: Sequence[ToolCall]) -> Action:
 
 
 def calls_of(action: Action) -> tuple[ToolCall, ...]:
-    """Return the calls of an action; empty for an action of another kind."""
-    stored = action.args.get(CALLS) if action.kind == TOOL else None
+    """Return the calls of an action: one that calls tools, or an answer with the calls of an executor before it."""
+    stored = action.args.get(CALLS) if action.kind in (TOOL, ANSWER) else None
     return tuple(map(ToolCall.model_validate, stored)) if isinstance(stored, list) else ()
 
 

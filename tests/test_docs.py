@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from helpers.files.readme_blocks import check_block
+from helpers.models.scripted_agents import ScriptedAgent, calls
 from helpers.processes.children import child_path
 from helpers.servers.scripted_endpoint import Call, ScriptedEndpoint, scripted_endpoint
 from helpers.worlds.support_database import GOAL, SupportDatabase, scripted_model
@@ -137,6 +138,19 @@ def test_the_script_on_ones_own_tools_runs_without_a_key(tmp_path: Path, monkeyp
     waiting = run_command(recorded.strip())
     assert (waiting.returncode, "answer with: certigraph resume" in waiting.stdout) == (3, True), waiting.stderr
     assert "report.html" in waiting.stdout
+
+
+def test_the_executor_of_the_document_runs_by_a_script():
+    names: dict[str, Any] = {}
+    exec(compile(files("own-tools.md")["refund.py"], "refund.py", "exec"), names)
+    [text] = [text for kind, text in blocks("own-tools.md") if kind == "python" and "executor = " in text]
+    look_up, refund = (("look_up_order", {"number": 17}), ("refund_order", {"number": 17, "amount": 49.9}))
+    names["scripted"] = ScriptedAgent(replies=[calls(look_up), calls(refund, first="d"), "Order 17 is refunded."])
+    text = text.replace('create_agent("openai:gpt-4o-mini"', "create_agent(scripted").replace(
+        NAMED_MODEL, "model=model"
+    )
+    assert check_block(text, names) == 2
+    assert names["refunded"] == [17]
 
 
 def requested_fields(method: Method, folder: Path) -> set[tuple[str, ...]]:

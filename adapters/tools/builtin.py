@@ -19,9 +19,18 @@ def is_builtin_look_up(tool: BaseTool) -> bool:
 
     A tool of the user's that has the name of one is not taken for it.
     """
+    return any(is_defined_in(tool, begin) and tool.name in names for begin, names in BUILTIN_LOOK_UPS.items())
+
+
+def is_builtin(tool: BaseTool) -> bool:
+    """Return whether a tool belongs to a framework: what it changes is in the agent's own files or its sandbox."""
+    return any(is_defined_in(tool, begin) for begin in BUILTIN_LOOK_UPS)
+
+
+def is_defined_in(tool: BaseTool, begin: str) -> bool:
+    """Return whether the name of the module that defines a tool begins so."""
     function = (tool.func or tool.coroutine) if isinstance(tool, StructuredTool) else None
-    module = f"{getattr(function, '__module__', '')}."
-    return any(module.startswith(begin) and tool.name in names for begin, names in BUILTIN_LOOK_UPS.items())
+    return f"{getattr(function, '__module__', '')}.".startswith(begin)
 
 
-__all__ = ["is_builtin_look_up"]
+__all__ = ["is_builtin", "is_builtin_look_up"]

@@ -187,7 +187,7 @@ class LoadedTool:
         call = {"name": self.name, "args": {**args}, "id": id, "type": "tool_call"}
         given = {"__type": "tool_call_with_context", "tool_call": call, "state": state}
         try:
-            returned = await self.node.ainvoke(given, _show_own_context())
+            returned = await self.node.ainvoke(given, show_own_context())
         except GraphBubbleUp:
             raise
         except asyncio.CancelledError as error:
@@ -201,7 +201,7 @@ class LoadedTool:
         return read_outputs(returned, id)
 
 
-def _show_own_context() -> RunnableConfig:
+def show_own_context() -> RunnableConfig:
     """Return the running node's configuration with the caller's own context, or none, in place of certigraph's.
 
     A tool then reads it as in any other LangGraph application: `langgraph.runtime.get_runtime(MyContext).context`.
