@@ -23,11 +23,12 @@ from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.rules import Corrections, FactForms, Rules
-from certigraph.middleware.conditions import COMMIT_TOOL, create_commit_tool, read_commitments
+from certigraph.middleware.conditions import create_commit_tool, read_commitments
 from certigraph.middleware.views import DeclaresEffects, SeenTurns, UsageState, add_instructions
 from certigraph.nodes.answer_audits import MAX_RETURNS, MAX_RETURNS_IN_CHAT, SENT_BACK
 from certigraph.nodes.call_checks import check_calls
 from certigraph.nodes.conversations import (
+    COMMIT_TOOL,
     ANSWER_NOW,
     NOT_DONE,
     find_open,
@@ -43,13 +44,10 @@ from certigraph.nodes.outside_agents import Model, OutsideAgent, OutsideEffects,
 from certigraph.nodes.policies import PolicySentence, format_policy
 from certigraph.nodes.requests import CERTIFIED_KEY, OPEN_KEY, THE_GOAL, requests_in
 from certigraph.state.call_checks import CallCheck
-from certigraph.state.endings import FINISHED, GAVE_UP, Refused
+from certigraph.state.endings import FINISHED, GAVE_UP, STOPPED, Refused
 from certigraph.state.records import Certificate
 
 Answer = ToolMessage | Command[Any]
-
-STOPPED = "stopped"
-"""Ending of a turn that something else than an answer of the model has ended, such as a limit of LangChain's."""
 
 
 class CertifiedState(AgentState[Any], UsageState):

@@ -29,6 +29,9 @@ MADE_CALL_KEY = "certigraph_call"
 """Key in the `response_metadata` of a message that answers a call: name and arguments of the call as it was made, if
 they are not those that the agent chose."""
 
+COMMIT_TOOL = "commit_to_conditions"
+"""Name of the tool by which an agent commits to what its work has to bring about. Its calls are no work."""
+
 NOT_DONE, STALE = "not_done", "stale"
 """What such a note is about: an answer that was sent back, and a search that finds nothing new."""
 

@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.models.given import model_fields, role_fields
-from certigraph.adapters.models.usage import Meter, metering
+from certigraph.adapters.models.usage import Meter, charging, metering
 from certigraph.adapters.protocols import AsyncOperator, Budget, Context
 from certigraph.adapters.tools.checks import Checks
 from certigraph.adapters.tools.definitions import load_tools, may_be_repeated, sets_value
@@ -146,7 +146,7 @@ class OutsideAgent(NamedTuple):
         meter = Meter(name, budget or Budget(), spent or Spent())
         started = perf_counter()
         inner: Runtime[Context] = Runtime(context=context, store=runtime.store, stream_writer=runtime.stream_writer)
-        with metering(meter):
+        with charging(meter), metering(meter):
             update = await operator(state, inner)
         return update, meter.usage(perf_counter() - started)
 

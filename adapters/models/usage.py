@@ -350,6 +350,22 @@ def metering(meter: Meter) -> Setting[Meter]:
     return Setting(_METER, meter)
 
 
+@contextmanager
+def charging(meter: Meter) -> Iterator[None]:
+    """Context manager that charges the calls of a meter to the meter around it too, if there is one.
+
+    So an operator with a budget of its own counts in the run in which it is called.
+    """
+    outer = _METER.get()
+    if outer:
+        meter.origin = outer.origin
+    try:
+        yield
+    finally:
+        for call in meter.records if outer else ():
+            outer.charge(call)
+
+
 def current_meter() -> Meter:
     """Return the meter of the running node; outside a node a new one with the default budget."""
     return _METER.get() or Meter("", Budget())
