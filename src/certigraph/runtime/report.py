@@ -53,6 +53,7 @@ from certigraph.runtime.texts import (
 from certigraph.state.call_checks import CallOutcome
 from certigraph.state.effects import Effect
 from certigraph.state.endings import EXHAUSTED, FINISHED, GAVE_UP, GOAL, WORLD_ENDED, Fault
+from certigraph.state.graph_states import GRAPH_STATES
 from certigraph.state.rewards import TRUE_REWARDS
 from certigraph.state.tools import calls_of, format_call
 from certigraph.state.trajectory import Event, Header, Trajectory, count_empty_calls, total_usage
@@ -369,6 +370,8 @@ def facts_of(run: RunHistory, trajectory: Trajectory) -> dict[str, str]:
     """Return facts about a run by name: its models, operators, when it started and was resumed."""
     header, roles = trajectory.header, trajectory.header.context.get("roles")
     model = describe_models(str(header.context.get("model", "not recorded")), roles if isinstance(roles, dict) else {})
+    if header.graph not in GRAPH_STATES and not header.method and not header.all_operators:
+        model = ", ".join(_models_called(trajectory))  # a graph without operators has models of its own
     operators = [_describe_operator(slot, spec) for slot, spec in header.all_operators.items()]
     times = "once" if trajectory.resumes == 1 else f"{trajectory.resumes} times, the last time"
     facts = {
@@ -389,6 +392,12 @@ def facts_of(run: RunHistory, trajectory: Trajectory) -> dict[str, str]:
             value += f"; a wrong condition, which cannot be reached, reads “{IMPOSSIBLE_PREFIX}”"
         facts[name] = value
     return {name: value for name, value in facts.items() if value}
+
+
+def _models_called(trajectory: Trajectory) -> list[str]:
+    """Return the names of the models that a run has called, as far as they say it."""
+    called = (str(call.get("model")) for event in trajectory.events for call in event.calls)
+    return [name for name in dict.fromkeys(called) if name != "unknown"]
 
 
 def _describe_operator(slot: str, spec: Any) -> str:
