@@ -158,3 +158,20 @@ def create_agent_context(
         allowed = parse_budget(budget, own.limits or agent.world.limits, own.budget)
         fields |= {"budget": allowed.budget, "limits": allowed.limits}
     return Context.model_validate(fields)
+
+
+def create_outside_context(agent: AnyGraph, models: Sequence[str], budget: Sequence[str] | None) -> Context:
+    """Create the context of a run of an agent that was made elsewhere from the texts of a command line.
+
+    Args:
+        agent: the agent.
+        models: models that are named for it; must be empty.
+        budget: `KEY=N` texts.
+
+    Raises:
+        UnknownName: a model is named, or a key of the budget is unknown.
+    """
+    if models:
+        raise UnknownName(f"--model, --role {', '.join(models)}: the agent {agent.name!r} has models of its own")
+    allowed = parse_budget(budget or [], load_tools_of(agent).limits)
+    return Context(budget=allowed.budget, limits=allowed.limits)

@@ -101,13 +101,14 @@ class Validator:
         self, problems: Any = None, missing: Any = (), holds: Any = (), left: str = "", by_calls: Any = (1,)
     ) -> None:
         self.problems, self.missing, self.holds, self.left = problems or {}, iter(missing), holds, left
+        self.by_calls = by_calls
         self.prompts: list[str] = []
 
     def __call__(self, prompt: Any, schema: Any) -> Any:
         self.prompts.append(prompt)
         fields = schema["properties"]
         if "missing" in fields:
-            found = {"reason": "seen", "by_calls": [1], "missing": next(self.missing, "")}
+            found = {"reason": "seen", "by_calls": list(self.by_calls), "missing": next(self.missing, "")}
             return {**found, "holds": list(self.holds)} if "holds" in fields else found
         wrong = [
             {"call": 1, "rule": "", "fact": "", **problem}
