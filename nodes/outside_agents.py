@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.models.given import model_fields, role_fields
-from certigraph.adapters.models.usage import Meter, charging, metering
+from certigraph.adapters.models.usage import CallOrigin, Meter, find_meter, metering
 from certigraph.adapters.protocols import AsyncOperator, Budget, Context
 from certigraph.adapters.tools.checks import Checks
 from certigraph.adapters.tools.definitions import load_tools, may_be_repeated, sets_value
@@ -143,10 +143,12 @@ class OutsideAgent(NamedTuple):
         """
         given = {**model_fields(self.model), **role_fields(self.roles)}
         context = Context(benchmark=self.world, **given, **fields)
-        meter = Meter(name, budget or Budget(), spent or Spent())
+        outer = find_meter()
+        origin = outer.origin if outer else CallOrigin()
+        meter = Meter(name, budget or Budget(), spent or Spent(), origin, outer=outer)
         started = perf_counter()
         inner: Runtime[Context] = Runtime(context=context, store=runtime.store, stream_writer=runtime.stream_writer)
-        with charging(meter), metering(meter):
+        with metering(meter):
             update = await operator(state, inner)
         return update, meter.usage(perf_counter() - started)
 

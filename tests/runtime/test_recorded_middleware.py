@@ -220,6 +220,22 @@ def test_logs_with_a_reducer_are_recorded_once(tmp_path: Path):
     assert [one.targets[0].text for one in result.certificates] == ["first", "second"]
 
 
+def test_the_budget_of_the_run_counts_the_validator(tmp_path: Path):
+    done = list[str]()
+    agent = agent_of(WORK, done, *certified(Validator()))
+    limited = run(agent, tmp_path, context=certigraph.Context(budget=certigraph.Budget(calls=2)))
+    assert (limited.ending, done) == ("limit:calls", []), "without the check no call is made"
+    resumed = certigraph.resume(limited.folder, graph=agent, budget=certigraph.Budget(calls=9))
+    assert (resumed.ending, len(done), resumed.usage.calls) == ("goal", 2, 5)
+
+
+def test_prompts_of_the_agent_and_of_its_validator_are_kept(tmp_path: Path):
+    result = run(agent_of(WORK, [], *certified(Validator())), tmp_path, keep_prompts=True)
+    kept = [json.loads(line) for line in (result.folder / "prompts.jsonl").read_text().splitlines()]
+    assert [one["node"] for one in kept] == ["model", "model", "check", "model", "audit"]
+    assert [number for event in result.trajectory.events for number in event.prompts] == [1, 2, 3, 4, 5]
+
+
 def test_a_request_is_needed_and_holds_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SHOP_API_KEY", "sk-shop-0123456789abcdef")
     with pytest.raises(certigraph.UnknownName, match="needs a request"):

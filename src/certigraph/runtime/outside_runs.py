@@ -14,6 +14,9 @@ from certigraph.graphs.assembly import EpisodicGraph
 from certigraph.nodes.outside_agents import OutsideEffects, load_outside_tools
 from certigraph.runtime.graph_sources import AnyGraph
 
+OWN_MODEL = "its own"
+"""What headers name as the model of such an agent: the context of the run has none for it."""
+
 
 def is_outside_agent(graph: AnyGraph) -> bool:
     """Return whether a graph is an agent that was made elsewhere: it takes messages, and no record of certigraph's."""

@@ -40,6 +40,7 @@ from certigraph.runtime.history import (
     read_history,
 )
 from certigraph.runtime.pages import render_page
+from certigraph.runtime.outside_runs import OWN_MODEL
 from certigraph.runtime.result import Result, error_rates_of, has_simulated_validator, is_unscored
 from certigraph.runtime.texts import (
     CERTIFIED_LABEL,
@@ -53,7 +54,6 @@ from certigraph.runtime.texts import (
 from certigraph.state.call_checks import CallOutcome
 from certigraph.state.effects import Effect
 from certigraph.state.endings import EXHAUSTED, FINISHED, GAVE_UP, GOAL, WORLD_ENDED, Fault
-from certigraph.state.graph_states import GRAPH_STATES
 from certigraph.state.rewards import TRUE_REWARDS
 from certigraph.state.tools import calls_of, format_call
 from certigraph.state.trajectory import Event, Header, Trajectory, count_empty_calls, total_usage
@@ -370,8 +370,8 @@ def facts_of(run: RunHistory, trajectory: Trajectory) -> dict[str, str]:
     """Return facts about a run by name: its models, operators, when it started and was resumed."""
     header, roles = trajectory.header, trajectory.header.context.get("roles")
     model = describe_models(str(header.context.get("model", "not recorded")), roles if isinstance(roles, dict) else {})
-    if header.graph not in GRAPH_STATES and not header.method and not header.all_operators:
-        model = ", ".join(_models_called(trajectory))  # a graph without operators has models of its own
+    if header.context.get("model") == OWN_MODEL:
+        model = ", ".join(_models_called(trajectory)) or OWN_MODEL
     operators = [_describe_operator(slot, spec) for slot, spec in header.all_operators.items()]
     times = "once" if trajectory.resumes == 1 else f"{trajectory.resumes} times, the last time"
     facts = {

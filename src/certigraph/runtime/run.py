@@ -57,7 +57,7 @@ from certigraph.runtime.files import (
     slug_of,
 )
 from certigraph.runtime.graph_sources import AnyGraph, own_operators_of, slots_of
-from certigraph.runtime.outside_runs import is_outside_agent
+from certigraph.runtime.outside_runs import OWN_MODEL, is_outside_agent
 from certigraph.runtime.recorder import Listener, Recorder, lock_trajectory
 from certigraph.runtime.registry import (
     GRAPHS,
@@ -179,7 +179,7 @@ async def arun(
         graph=compiled.name,
         operators=name_running_operators(compiled, chosen, live),
         task=chosen,
-        context=shareable_context(context),
+        context={**shareable_context(context), **({"model": OWN_MODEL} if is_outside_agent(compiled) else {})},
         versions={**current_versions(), **reranker_versions(operators)},
         method=method_of(compiled) if compiled.name not in GRAPHS else "",
         own_operators=own_operators_of(compiled),

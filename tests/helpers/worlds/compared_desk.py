@@ -5,7 +5,7 @@ until it reads what is right, and says of order 19 that it is refunded before it
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from langchain.agents import create_agent
@@ -58,7 +58,9 @@ def respond(prompt: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 class DeskAgent(BaseChatModel):
-    """The script as a model of LangChain's."""
+    """A script as a model of LangChain's: a function of all that the messages say, which returns the next call."""
+
+    choose: Callable[[str], tuple[str, dict[str, Any]]] = choose
 
     @property
     def _llm_type(self) -> str:
@@ -74,7 +76,7 @@ class DeskAgent(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        name, args = choose("\n".join(str(message.text) for message in messages))
+        name, args = self.choose("\n".join(str(message.text) for message in messages))
         call = {"name": name, "args": args, "id": f"c{len(messages)}", "type": "tool_call"}
         message = AIMessage(args["answer"]) if name == "finish" else AIMessage("", tool_calls=[call])
         return ChatResult(generations=[ChatGeneration(message=message)])
