@@ -29,8 +29,8 @@ from certigraph.middleware.views import DeclaresEffects, SeenTurns, UsageState, 
 from certigraph.nodes.answer_audits import MAX_RETURNS, MAX_RETURNS_IN_CHAT, SENT_BACK
 from certigraph.nodes.call_checks import check_calls
 from certigraph.nodes.conversations import (
-    COMMIT_TOOL,
     ANSWER_NOW,
+    COMMIT_TOOL,
     NOT_DONE,
     find_open,
     find_turn,

@@ -48,7 +48,9 @@ def certified(validator: Validator, **given: Any) -> list[AgentMiddleware[Any, A
     return stack(OrderedCalls(), ProgressGate(), EffectsOnce(), judge, effects=LOOK_UPS)
 
 
-def agent_of(replies: list[Any], done: list[str], *middleware: Any, **given: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
+def agent_of(
+    replies: list[Any], done: list[str], *middleware: Any, **given: Any
+) -> CompiledStateGraph[Any, Any, Any, Any]:
     return create_agent(ScriptedAgent(replies=replies), desk(done), middleware=middleware, **given)
 
 
@@ -160,7 +162,9 @@ def test_calls_that_are_no_work_are_not_recorded(tmp_path: Path):
 
 
 def test_a_summary_takes_no_effect_out_of_the_record(tmp_path: Path):
-    summary = SummarizationMiddleware(ScriptedAgent(replies=["so far"] * 9), trigger=("messages", 4), keep=("messages", 1))
+    summary = SummarizationMiddleware(
+        ScriptedAgent(replies=["so far"] * 9), trigger=("messages", 4), keep=("messages", 1)
+    )
     rounds = [calls(("mail", {"order": number}), first=f"m{number}-") for number in range(4)]
     result = run(agent_of([*rounds, "All mails are sent."], [], summary), tmp_path)
     assert [one.args for one in result.effects] == [{"order": number} for number in range(4)]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs, var_child_runnable_config
@@ -338,7 +338,7 @@ def _actions_of(state: Mapping[str, Any], *, takes_answers: bool) -> list[Action
 
 def _calls_in(state: Mapping[str, Any]) -> list[Action]:
     """Return the calls that stand in the messages of a state, each response as an action. They are not made again."""
-    messages = [one for one in state.get("messages") or () if isinstance(one, BaseMessage)]
+    messages = [one for one in state.get("messages") or () if isinstance(one, AIMessage | ToolMessage)]
     return [step.action for step in steps_of(rounds_in(messages))]
 
 

@@ -39,8 +39,8 @@ from certigraph.runtime.history import (
     TaskGraph,
     read_history,
 )
-from certigraph.runtime.pages import render_page
 from certigraph.runtime.outside_runs import OWN_MODEL
+from certigraph.runtime.pages import render_page
 from certigraph.runtime.result import Result, error_rates_of, has_simulated_validator, is_unscored
 from certigraph.runtime.texts import (
     CERTIFIED_LABEL,
