@@ -11,34 +11,31 @@ PREFIX = "certigraph."
 """Beginning of the names of attributes."""
 
 
-def note_on_span(*, ending: str, reason: str, **records: Sequence[Record]) -> None:
-    """Set attributes on the span of the running agent, with secrets masked. Without OpenTelemetry, do nothing.
+def note_on_span(span: Any, *, ending: str, reason: str, **records: Sequence[Record]) -> None:
+    """Set attributes on a span, with secrets masked.
 
     Args:
+        span: the span, as `find_span` returns it.
         ending: how the agent's turn ended.
         reason: why it ended so.
         **records: records by the name of their attribute, which is a list of JSON texts.
     """
-    span = _find_span()
-    if span is None or not span.is_recording():
-        return
     span.set_attribute(f"{PREFIX}ending", ending)
     span.set_attribute(f"{PREFIX}ending_reason", redact_message(reason))
     for name, found in records.items():
         span.set_attribute(f"{PREFIX}{name}", [redact_to_json(one)[1] for one in found])
 
 
-def _find_span() -> Any:
+def find_span() -> Any:
     """Return the span of the graph whose node is running, as OpenInference keeps it; else the current span.
 
-    Nothing is imported: a process that traces has loaded its packages.
+    Nothing is imported: a process that traces has loaded its packages. None if nothing is traced.
     """
-    inference, trace = (sys.modules.get(name) for name in ("openinference.instrumentation.langchain", TRACE))
+    inference, trace = map(sys.modules.get, ("openinference.instrumentation.langchain", "opentelemetry.trace"))
+    span = trace.get_current_span() if trace else None
     if inference and inference.LangChainInstrumentor().is_instrumented_by_opentelemetry:
-        return next(iter(inference.get_ancestor_spans()), inference.get_current_span())
-    return trace.get_current_span() if trace else None
+        span = next(iter(inference.get_ancestor_spans()), inference.get_current_span())
+    return span if span is not None and span.is_recording() else None
 
 
-TRACE = "opentelemetry.trace"
-
-__all__ = ["note_on_span"]
+__all__ = ["find_span", "note_on_span"]

@@ -19,7 +19,7 @@ from langgraph.types import Command
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.processes import wait_for_node
-from certigraph.adapters.spans import note_on_span
+from certigraph.adapters.spans import find_span, note_on_span
 from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outcomes import Effect
@@ -254,11 +254,14 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
     # What the hooks are made of.
 
     def _trace(self, state: Mapping[str, Any]) -> None:
-        """Set what was certified, denied and done in the turn as attributes of the agent's span."""
+        """Set what was certified, denied and done in the turn as attributes of the agent's span, if there is one."""
+        if (span := find_span()) is None:
+            return
         checks = [CallCheck.model_validate(one) for one in state.get("checked") or ()]
         certificates = [Certificate.model_validate(one) for one in state.get("certificates") or ()]
         answers = self._situation(state).read(state["messages"], self._agent(state))["answers"]
         note_on_span(
+            span,
             ending=state["ending"],
             reason=state["ending_reason"],
             certificates=certificates,

@@ -54,12 +54,27 @@ class ConversationLog:
         return report._replace(update={**report.update, **self._add(report.update)})
 
     def _add(self, update: Mapping[str, Any]) -> dict[str, Any]:
-        for message in _read_messages(update.get("messages")):
+        messages = _read_messages(update.get("messages"))
+        for message in messages:
             self._add_message(message)
+        return {**self._new_records(update), **(self._new_rounds() if messages else {})}
+
+    def _new_rounds(self) -> dict[str, Any]:
+        """Return the responses since the last ones whose calls are all answered, as steps, turns and answered calls."""
         rounds = rounds_in(self._messages, self._others())
         done = next((number for number, one in enumerate(rounds) if one.open), len(rounds))
-        new, self._recorded = rounds[self._recorded : done], max(done, self._recorded)
-        return {**self._new_records(update), **(self._describe(rounds[:done], new) if new else {})}
+        first, self._recorded = self._recorded, max(done, self._recorded)
+        new = rounds[first:done]
+        if not new:
+            return {}
+        turns = [Turn(action=one.action.text, observation=_format_answers(one)) for one in new]
+        answers = answered_calls(rounds[:done], partial(_lasts, self._tools))
+        return {
+            "history": steps_of(new),
+            "answers": [one for one in answers if one.action > first],
+            "turns": turns,
+            "observation": Observation(text=turns[-1].observation),
+        }
 
     def _add_message(self, message: AIMessage | ToolMessage) -> None:
         """Add a message, or put it in the place of an earlier one. What removes messages undoes no call."""
@@ -77,19 +92,6 @@ class ConversationLog:
         """Return the names of calls that are no work: commitments, and structured answers, which are no tool's."""
         answers = (one for one in self._messages if isinstance(one, ToolMessage) and one.status != "error")
         return frozenset({COMMIT_TOOL, *({str(one.name) for one in answers} - self._tools.loaded.keys())})
-
-    def _describe(self, rounds: list[ToolRound], new: list[ToolRound]) -> dict[str, Any]:
-        """Return the new rounds as steps, turns and answered calls."""
-        is_lasting = partial(_lasts, self._tools)
-        answers = answered_calls(rounds, is_lasting)
-        turns = [Turn(action=one.action.text, observation=_format_answers(one)) for one in new]
-        first = len(rounds) - len(new)
-        return {
-            "history": steps_of(new),
-            "answers": [one for one in answers if one.action > first],
-            "turns": turns,
-            "observation": Observation(text=turns[-1].observation),
-        }
 
     def _new_records(self, update: Mapping[str, Any]) -> dict[str, Any]:
         """Return what is new in logs of which an update has everything so far, as middleware writes them."""

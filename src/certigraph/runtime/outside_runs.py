@@ -57,4 +57,4 @@ def _functions_of(graph: AnyGraph) -> Iterable[Any]:
         yield getattr(node.runnable, "afunc", None)
 
 
-__all__ = ["is_outside_agent", "load_tools_of"]
+__all__ = ["OWN_MODEL", "is_outside_agent", "load_tools_of"]
