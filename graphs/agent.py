@@ -31,6 +31,7 @@ from certigraph.adapters.models.given import model_fields, role_fields
 from certigraph.adapters.models.prompts import clip, one_line
 from certigraph.adapters.models.served_contexts import SERVED_FIELDS, check_client_context
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
+from certigraph.adapters.spans import find_span, note_on_span
 from certigraph.adapters.tools.answer_forms import ResponseForm, ResponseFormat
 from certigraph.adapters.tools.checks import Checks, warn_of_unused
 from certigraph.adapters.tools.definitions import DEADLINE
@@ -745,6 +746,11 @@ def _create_respond(module: Any, *, certifies: bool) -> Any:
             **_list_conditions(state, ending, certifies=certifies),
             **(note_sources(state) if known else {}),
         }
+        effects = effects_of(state)
+        if (span := find_span()) is not None:
+            denied = [one for one in state.get("checks", ()) if one.is_denied and one.action]
+            records = {"certificates": state.get("certificates", ()), "denied": denied, "effects": effects}
+            note_on_span(span, ending=ending, reason=reason, **records)
         shown = str(action.args.get(MESSAGE_KEY, "")) if action else ""
         closed, id = _end_messages(state, shown, len(history) if place is None else place, reason)
         answer = AIMessage(text, id=id, name=world.agent if isinstance(world, Tools) else None)
@@ -753,7 +759,7 @@ def _create_respond(module: Any, *, certifies: bool) -> Any:
             "ending": ending,
             "ending_reason": reason,
             "turn_usage": _sum_usage(state["usage"]),
-            "effects": [effect.as_output() for effect in effects_of(state)],
+            "effects": [effect.as_output() for effect in effects],
             "structured_response": action.args.get(RESPONSE_ARGUMENT) if action else None,
             **({} if keeps_certificates else {"certificates": []}),
         }

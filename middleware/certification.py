@@ -19,17 +19,19 @@ from langgraph.types import Command
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.processes import wait_for_node
+from certigraph.adapters.spans import find_span, note_on_span
 from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.rules import Corrections, FactForms, Rules
-from certigraph.middleware.conditions import COMMIT_TOOL, create_commit_tool, read_commitments
+from certigraph.middleware.conditions import create_commit_tool, read_commitments
 from certigraph.middleware.turns import begin_turn, describe_turn, keep_calls, read_turn
 from certigraph.middleware.views import DeclaresEffects, SeenTurns, UsageState, add_instructions, usage_update
 from certigraph.nodes.answer_audits import MAX_RETURNS, MAX_RETURNS_IN_CHAT, SENT_BACK
 from certigraph.nodes.call_checks import check_calls
 from certigraph.nodes.conversations import (
     ANSWER_NOW,
+    COMMIT_TOOL,
     NOT_DONE,
     Turn,
     find_open,
@@ -39,6 +41,7 @@ from certigraph.nodes.conversations import (
     note_made,
     refuse,
     rounds_in,
+    state_of,
     write_note,
 )
 from certigraph.nodes.message_checks import JudgedEnd, check_open_calls, judge_end
@@ -46,13 +49,11 @@ from certigraph.nodes.outside_agents import Model, OutsideAgent, OutsideEffects,
 from certigraph.nodes.policies import PolicySentence, format_policy
 from certigraph.nodes.requests import CERTIFIED_KEY, OPEN_KEY, THE_GOAL, requests_in
 from certigraph.state.call_checks import CallCheck
-from certigraph.state.endings import FINISHED, GAVE_UP, Refused
+from certigraph.state.effects import list_effects
+from certigraph.state.endings import FINISHED, GAVE_UP, STOPPED, Refused
 from certigraph.state.records import Certificate
 
 Answer = ToolMessage | Command[Any]
-
-STOPPED = "stopped"
-"""Ending of a turn that something else than an answer of the model has ended, such as a limit of LangChain's."""
 
 
 class CertifiedState(AgentState[Any], UsageState):
@@ -221,6 +222,12 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
         """Judge the answer; send it back if something is missing, else name the ending."""
         if state.get("ending") or find_open(state["messages"]):
             return None  # calls that wait for their turn are made first
+        update = await self._find_end(state, runtime)
+        if update.get("ending"):
+            self._trace({**state, **update, "messages": state["messages"]})
+        return update
+
+    async def _find_end(self, state: CertifiedState, runtime: Runtime[Any]) -> dict[str, Any]:
         if (ended := self._find_unjudged_end(state)) is not None:
             return _close(state, *ended)
         if self._seen.find(state["messages"]) is None:
@@ -256,6 +263,22 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
         return _leave_out_records(_note_change(request, await handler(request)))
 
     # What the hooks are made of.
+
+    def _trace(self, state: Mapping[str, Any]) -> None:
+        """Set what was certified, denied and done in the turn as attributes of the agent's span, if there is one."""
+        if (span := find_span()) is None:
+            return
+        checks = [CallCheck.model_validate(one) for one in state.get("checked") or ()]
+        certificates = [Certificate.model_validate(one) for one in state.get("certificates") or ()]
+        answers = state_of(state["messages"], self._agent(state).world, self._turn(state))["answers"]
+        note_on_span(
+            span,
+            ending=state["ending"],
+            reason=state["ending_reason"],
+            certificates=certificates,
+            denied=[one for one in checks if one.is_denied],
+            effects=list_effects(answers, checks, certificates),
+        )
 
     def _agent(self, state: Mapping[str, Any]) -> OutsideAgent:
         """Return the agent; if the process that asked its model has ended, one whose validator cannot be asked."""

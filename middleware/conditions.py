@@ -7,9 +7,7 @@ from langchain_core.messages import AnyMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 from pydantic import Field
 
-from certigraph.nodes.conversations import find_open
-
-COMMIT_TOOL = "commit_to_conditions"
+from certigraph.nodes.conversations import COMMIT_TOOL, find_open
 
 MAX_CONDITIONS = 20
 """Maximum number of conditions of a turn; further ones are left out."""
@@ -50,4 +48,4 @@ def read_commitments(messages: Sequence[AnyMessage], known: Sequence[str]) -> tu
 
 ANSWER = "Noted. Each of them is certified once answers of tools show it."
 
-__all__ = ["COMMIT_TOOL", "create_commit_tool", "read_commitments"]
+__all__ = ["create_commit_tool", "read_commitments"]

@@ -23,6 +23,7 @@ OPERATOR_SLOTS: Mapping[str, Mapping[str, str]] = {
         "native": "memory, extract",
         "structured": "memory, extract",
     },
+    "nodes.answer_audits": {"judge_answer": "audit"},
     "nodes.call_checks": {"check_calls": "check"},
     "nodes.commitments": {"commit": "commit"},
     "nodes.factored_states": {

@@ -35,6 +35,9 @@ they are not those that the agent chose."""
 TOOL_KEY = "certigraph_tool"
 """Key in the `response_metadata` of a message that answers a call: True if the tool itself gave the answer."""
 
+COMMIT_TOOL = "commit_to_conditions"
+"""Name of the tool by which an agent commits to what its work has to bring about. Its calls are no work."""
+
 NOT_DONE, STALE = "not_done", "stale"
 """What such a note is about: an answer that was sent back, and a search that finds nothing new."""
 

@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.models.given import model_fields, role_fields
-from certigraph.adapters.models.usage import Meter, metering
+from certigraph.adapters.models.usage import CallOrigin, Meter, find_meter, metering
 from certigraph.adapters.protocols import AsyncOperator, Budget, Context, Limits
 from certigraph.adapters.tools.builtin import is_builtin_look_up
 from certigraph.adapters.tools.checks import Checks
@@ -165,7 +165,9 @@ class OutsideAgent(NamedTuple):
         """
         given = {**model_fields(self.model), **role_fields(self.roles)}
         context = Context(benchmark=self.world, **given, **fields)
-        meter = Meter(name, budget or Budget(), spent or Spent())
+        outer = find_meter()
+        origin = outer.origin if outer else CallOrigin()
+        meter = Meter(name, budget or Budget(), spent or Spent(), origin, outer=outer)
         started = perf_counter()
         inner: Runtime[Context] = Runtime(context=context, store=runtime.store, stream_writer=runtime.stream_writer)
         with metering(meter):

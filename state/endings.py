@@ -22,6 +22,9 @@ QUESTION = "question"
 REFUSED = "refused"
 """Ending of a run that chose a call again which was denied twice, where no person can decide about it."""
 
+STOPPED = "stopped"
+"""Ending of a turn that something else than an answer of the model has ended, such as a limit of LangChain's."""
+
 INTERRUPTED = "interrupted"
 """Status of a run whose trajectory records no ending."""
 

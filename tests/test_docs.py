@@ -218,3 +218,38 @@ def test_the_agent_of_the_tutorial_takes_at_most_fifteen_lines_with_every_method
     assert (final["ending"], final["messages"][-1].text) == (ending, ANSWER)
     assert bool(final["certificates"]) is (method == "sdp")
     assert effects() == {"refunds": 1, "mails": 1}
+
+
+@pytest.mark.slow
+def test_agents_with_middleware_are_recorded_and_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("refund", "desk", "agents"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name, text in {**files("own-tools.md"), **files("middleware.md")}.items():
+        scripted = text.replace('create_agent("openai:gpt-4o-mini"', "create_agent(script.agent").replace(
+            "Certified()", "Certified(model=script.judge)"
+        )
+        Path(name).write_text(f"import script\n{scripted}" if name == "agents.py" else text, encoding="utf-8")
+    Path("script.py").write_text(REFUND_SCRIPT, encoding="utf-8")
+    [written] = [text for kind, text in blocks("middleware.md") if "certigraph.compare(" in text]
+    names: dict[str, Any] = {}
+    exec(written.replace("openai:gpt-4o-mini", "scripted:expert"), names)
+    assert names["result"].ending == "goal"
+    assert [(one.tool, one.check.outcome) for one in names["result"].effects] == [("refund_order", "allowed")]
+    scores = {one.method: (one.score, one.endings) for one in names["found"].comparison.methods}
+    assert scores["bare"] == (100, {"finished": 1}) and scores["checked"] == (100, {"goal": 1})
+    assert {"react", "sdp"} < scores.keys()
+
+
+REFUND_SCRIPT = """
+import certigraph
+from helpers.worlds.compared_desk import DeskAgent
+from refund import respond
+
+def choose(seen):
+    call = respond(seen, {"properties": {"calls": "'look_up_order' 'refund_order' 'finish'"}})["calls"][0]
+    return call["name"], call["args"]
+
+agent, judge = DeskAgent(choose=choose), certigraph.ScriptedChat(responder=respond)
+"""

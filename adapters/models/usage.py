@@ -183,6 +183,7 @@ class Meter:
         before: what the run had spent when the node started.
         origin: where the node runs.
         records: the finished calls.
+        outer: the meter of the node in which these calls are made with a budget of their own; it counts them too.
     """
 
     node: str
@@ -195,6 +196,7 @@ class Meter:
     cached_tokens: int = 0
     usd: float = 0.0
     records: list[Call] = field(default_factory=list)
+    outer: "Meter | None" = None
     _running: int = 0
     _started: float = field(default_factory=perf_counter)
 
@@ -204,6 +206,8 @@ class Meter:
         Raises:
             LimitReached: a limit is exceeded, or would be exceeded by `calls` calls of one token each.
         """
+        if self.outer:
+            self.outer.check(calls, price)
         budget, spent = self.budget, self.spent()
         self._check_limit("calls", budget.calls, spent.calls, calls)
         self._check_limit("tokens", budget.tokens, spent.tokens, calls)
@@ -294,6 +298,8 @@ class Meter:
         if prompt := keep_exchange(exchange, call, node=self.node, **self.origin._asdict()):
             call = call.model_copy(update={"prompt": prompt})
         self.records.append(call)
+        if self.outer:
+            self.outer.charge(call)
 
     def spent(self) -> Spent:
         """Return what the run has spent so far. A running call counts with the mean cost of the previous calls."""
@@ -348,6 +354,11 @@ _METER: ContextVar[Meter | None] = ContextVar("certigraph_meter", default=None)
 def metering(meter: Meter) -> Setting[Meter]:
     """Let `meter` count every model call inside the block."""
     return Setting(_METER, meter)
+
+
+def find_meter() -> Meter | None:
+    """Return the meter of the running node; None outside a node."""
+    return _METER.get()
 
 
 def current_meter() -> Meter:

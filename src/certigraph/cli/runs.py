@@ -52,13 +52,14 @@ def run_command(
     """Run a graph on one task, and show which predicates of its plan are certified.
 
     Without --model a script that knows the answer takes the model's place: scripted:expert.
-    An agent of yours (MODULE:NAME, made by certigraph.agent) has tools in place of a benchmark, and takes a request as
-    its task.
+    An agent of yours (MODULE:NAME, made by certigraph.agent or LangChain's create_agent) has tools in place of a
+    benchmark, and takes a request as its task.
     """
     from certigraph.cli.output import announce_source, print_result, watch_run
     from certigraph.graphs.agent import AgentGraph
     from certigraph.graphs.assembly import operators_of
-    from certigraph.runtime.agent_runs import create_agent_context
+    from certigraph.runtime.agent_runs import create_agent_context, create_outside_context
+    from certigraph.runtime.outside_runs import is_outside_agent
     from certigraph.runtime.registry import build_graph, check_encoders, create_context, parse_swap
     from certigraph.runtime.run import run
 
@@ -68,6 +69,8 @@ def run_command(
         if data:
             raise UnknownName(f"--data {data} is for benchmarks, and {graph} has tools of its own: leave --data out")
         context = create_agent_context(compiled, model, role, budget, cache, window)
+    elif task and not benchmark and is_outside_agent(compiled):
+        context = create_outside_context(compiled, [*([model] if model else []), *(role or [])], budget)
     elif not benchmark:
         raise UnknownName(f"{graph} needs a benchmark: certigraph run {graph} BENCHMARK; `certigraph list` has them")
     else:

@@ -131,17 +131,20 @@ def compute_results(plan: ComparisonPlan, folder: Path) -> ComparisonResults:
     """Compute the results of a comparison so far. Only one trajectory is in memory at a time."""
     footers: dict[str, Footer] = {}
     own: dict[str, None] = {}
+    certifying = set[str]()
 
     def runs() -> Iterator[RecordedRun]:
         for cell, trajectory in ended_cells(plan, folder):
             if trajectory.footer:
                 footers[trajectory.header.run_id] = trajectory.footer
+            if any((event.update or {}).get("certificates") for event in trajectory.events):
+                certifying.add(cell.method.name)
             own.update(dict.fromkeys(benchmark_operators(trajectory.header.operators, plan.benchmark).values()))
             yield recorded_run_of(cell, trajectory)
 
     frames = frames_of(runs())
     rows = comparison_rows(frames)
-    certifying = {*frames.runs.loc[frames.runs["planned"].notna(), "method"]}
+    certifying |= {*frames.runs.loc[frames.runs["planned"].notna(), "method"]}
     comparison = adapt_to_methods(comparison_of(plan.outline, rows, certifying=certifying), plan)
     figures = tuple(_official_figures(plan, shared_rows(plan.outline, rows), footers))
     comparison = add_published(comparison.model_copy(update={"figures": figures}), plan.settings)

@@ -15,7 +15,9 @@ from certigraph.adapters.redaction import redact_record
 from certigraph.graphs.agent import METHODS, AgentGraph
 from certigraph.graphs.assembly import SWAPPED_KEY
 from certigraph.runtime.graph_sources import AnyGraph, differing_operators
+from certigraph.runtime.outside_runs import is_outside_agent, load_tools_of
 from certigraph.runtime.registry import GRAPHS, parse_budget, parse_roles
+from certigraph.runtime.result import is_request
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
 from certigraph.state.tools import REQUEST_ID, TOOLS_NAME
@@ -53,19 +55,38 @@ def prepare_agent_run(agent: AgentGraph, benchmark: str | Benchmark, request: ob
         reason = f"the agent {agent.name!r} has tools of its own and runs on no benchmark: leave {given} out"
         fix = "to evaluate its method, make a benchmark of the tools: certigraph.Tools(tools, cases=[...])"
         raise UnknownName(f"{reason}, and give a request as --task, in Python task=...; {fix}")
+    task = _read_request(agent, request)
+    if agent.own_schema:
+        reason = f"the agent {agent.name!r} has a context of its own ({agent.own_schema.__name__}), which no run keeps"
+        raise Fault("data", f"{reason}: use its invoke or stream, or build it without context_schema")
+    completed = agent.complete_context(context).model_copy(update={"on_limit": "raise"})  # so that it can be resumed
+    return AgentRun(name_agent(agent), agent.world, task, completed)
+
+
+def prepare_outside_run(agent: AnyGraph, request: object, context: Context) -> AgentRun:
+    """Return what a run of an agent that was made elsewhere starts with. Its model is its own.
+
+    Args:
+        agent: the agent.
+        request: what the agent is to do, a text.
+        context: budget, limits and other fields that the caller set.
+
+    Raises:
+        UnknownName, TypeError, Fault: as `prepare_agent_run`, for the request.
+    """
+    return AgentRun(agent, load_tools_of(agent), _read_request(agent, request), context)
+
+
+def _read_request(agent: AnyGraph, request: object) -> Task:
     if request is not None and not isinstance(request, str):
         raise TypeError(f"task={request!r:.100}: give an agent its request as text, such as {EXAMPLE_REQUEST!r}")
     if not request or not request.strip():
         example = f"--task {json.dumps(EXAMPLE_REQUEST)}, or in Python task={json.dumps(EXAMPLE_REQUEST)}"
         raise UnknownName(f"the agent {agent.name!r} needs a request: {example}")
-    if agent.own_schema:
-        reason = f"the agent {agent.name!r} has a context of its own ({agent.own_schema.__name__}), which no run keeps"
-        raise Fault("data", f"{reason}: use its invoke or stream, or build it without context_schema")
     task = Task(benchmark=TOOLS_NAME, id=REQUEST_ID, goal=request.strip())
     if redact_record(task) != task:
         raise Fault("data", "the request holds a secret, which no run keeps: let a tool read it from the environment")
-    completed = agent.complete_context(context).model_copy(update={"on_limit": "raise"})  # so that it can be resumed
-    return AgentRun(name_agent(agent), agent.world, task, completed)
+    return task
 
 
 def name_agent(graph: AnyGraph) -> AnyGraph:
@@ -96,9 +117,11 @@ def is_unnamed_agent(header: Header) -> bool:
     return header.graph.removesuffix("-agent") in METHODS and header.graph not in GRAPHS
 
 
-def world_of(graph: AnyGraph) -> Benchmark | None:
-    """Return the tools of an agent as a world; None for any other graph."""
-    return graph.world if isinstance(graph, AgentGraph) else None
+def world_of(graph: AnyGraph, header: Header) -> Benchmark | None:
+    """Return the tools of an agent as the world of its run; None for a run over a benchmark."""
+    if isinstance(graph, AgentGraph):
+        return graph.world
+    return load_tools_of(graph) if is_request(header) and is_outside_agent(graph) else None
 
 
 def chat_model_of(graph: AnyGraph, header: Header) -> BaseChatModel | None:
@@ -135,3 +158,20 @@ def create_agent_context(
         allowed = parse_budget(budget, own.limits or agent.world.limits, own.budget)
         fields |= {"budget": allowed.budget, "limits": allowed.limits}
     return Context.model_validate(fields)
+
+
+def create_outside_context(agent: AnyGraph, models: Sequence[str], budget: Sequence[str] | None) -> Context:
+    """Create the context of a run of an agent that was made elsewhere from the texts of a command line.
+
+    Args:
+        agent: the agent.
+        models: models that are named for it; must be empty.
+        budget: `KEY=N` texts.
+
+    Raises:
+        UnknownName: a model is named, or a key of the budget is unknown.
+    """
+    if models:
+        raise UnknownName(f"--model, --role {', '.join(models)}: the agent {agent.name!r} has models of its own")
+    allowed = parse_budget(budget or [], load_tools_of(agent).limits)
+    return Context(budget=allowed.budget, limits=allowed.limits)

@@ -20,7 +20,7 @@ from certigraph.adapters.benchmarks import call_world, live_benchmark
 from certigraph.adapters.episodes import LiveEpisode, live_episode, new_scope
 from certigraph.adapters.faults import restarted_context
 from certigraph.adapters.models.exchanges import use_exchange_log
-from certigraph.adapters.models.usage import send_usage_to, use_call_log
+from certigraph.adapters.models.usage import UsageReceiver, send_usage_to, use_call_log
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.redaction import redact_message
 from certigraph.adapters.tools.world import Tools
@@ -29,6 +29,7 @@ from certigraph.graphs.agent import AgentGraph
 from certigraph.graphs.assembly import EpisodicGraph, method_of, operators_of
 from certigraph.nodes.specs import Spec
 from certigraph.runtime.approvals import find_questions, match_answers
+from certigraph.runtime.conversation_log import ConversationLog
 from certigraph.runtime.files import disk_full_fault, is_disk_full
 from certigraph.runtime.graph_sources import (
     AnyGraph,
@@ -39,6 +40,7 @@ from certigraph.runtime.graph_sources import (
     own_nodes_of,
     score_own,
 )
+from certigraph.runtime.outside_runs import is_outside_agent, load_tools_of
 from certigraph.runtime.recorder import Recorder
 from certigraph.runtime.registry import GRAPHS, graph_module
 from certigraph.runtime.storage import open_storage
@@ -227,7 +229,8 @@ async def drive_run(
             if ending == FINISHED and problem:
                 ending, message = problem.ending, str(problem)
             elif ending == FINISHED:
-                ending, message = _name_ending(graph, outcome.state, scores)
+                is_judged = not (isinstance(live_benchmark(context), Tools) and is_outside_agent(graph))
+                ending, message = _name_ending(graph, outcome.state, scores if is_judged else None)
                 if isinstance(live_benchmark(context), Tools):
                     ending = name_ending(ending, outcome.state.get("history", ()), judged=True)  # by the score
             usage = recorder.trajectory.usage
@@ -273,8 +276,11 @@ async def _run_graph(
         "callbacks": context.callbacks,
         "recursion_limit": _max_supersteps(graph, limits),
     }
+    world = live_benchmark(context)
     try:
         inputs: Any = {"task": task} if _is_shipped(graph) else input_of(graph, task)
+        if isinstance(world, Tools) and is_outside_agent(graph) and not resuming:
+            await call_world(world.begin, task, Runtime(context=context), task)
     except Fault as fault:
         return _GraphOutcome({}, fault.ending, str(fault))
     if resuming:
@@ -344,7 +350,7 @@ async def _stream_graph(
         saved_first = context.checkpoints or isinstance(live_benchmark(context), Tools)
         durability: Literal["sync", "async"] = "sync" if saved_first else "async"
         with (
-            send_usage_to(recorder.record_usage),
+            send_usage_to(_usage_receiver(graph, context, recorder)),
             use_call_log(partial(recorder.begin_call, max_calls=context.budget.calls)),
             use_exchange_log(recorder.prompts.keep if recorder.prompts else None),
         ):
@@ -363,6 +369,15 @@ async def _stream_graph(
             return _GraphOutcome(None, "error:data", str(disk_full_fault(recorder.path.parent)))
         return _GraphOutcome(None, "error:operator", f"{type(error).__name__}: {error} ({error_location(error)})")
     return _GraphOutcome(None if waits else state, "", "")
+
+
+def _usage_receiver(graph: AnyGraph, context: Context, recorder: Recorder) -> UsageReceiver:
+    """Return what receives the reports of nodes. Those of a user's own agent get records of its messages."""
+    world = live_benchmark(context)
+    if not (isinstance(world, Tools) and is_outside_agent(graph)):
+        return recorder.record_usage
+    log = ConversationLog(load_tools_of(graph, world), recorder.trajectory.events)
+    return lambda report: recorder.record_usage(log.extend(report))
 
 
 async def _prepare_input(graph: AnyGraph, config: Any, inputs: Any, recorder: Recorder, answer: JsonValue) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs, var_child_runnable_config
@@ -45,10 +45,24 @@ from certigraph.adapters.models.usage import (
 from certigraph.adapters.own_modules import name_own_module
 from certigraph.adapters.processes import Setting
 from certigraph.adapters.protocols import Benchmark, Context
+from certigraph.adapters.tools.world import Tools
 from certigraph.graphs import GRAPH_GROUP
 from certigraph.graphs.assembly import SWAPPED_KEY, method_of, operators_of, specs_of_nodes
+from certigraph.nodes.conversations import rounds_in, steps_of
+from certigraph.nodes.message_gates import records_of
 from certigraph.nodes.slots import node_position, spec_of
-from certigraph.state.endings import EXHAUSTED, FINISHED, GAVE_UP, GOAL, WORLD_ENDED, Fault, UnknownName
+from certigraph.state.endings import (
+    EXHAUSTED,
+    FINISHED,
+    GAVE_UP,
+    GOAL,
+    QUESTION,
+    REFUSED,
+    STOPPED,
+    WORLD_ENDED,
+    Fault,
+    UnknownName,
+)
 from certigraph.state.records import Action, Observation, Record, Scores, Spent, Task
 from certigraph.state.run import finish
 
@@ -231,7 +245,7 @@ def input_of(graph: AnyGraph, task: Task) -> dict[str, Any]:
 
 # The ending of a user's own graph.
 
-METHOD_ENDINGS = (GOAL, WORLD_ENDED, GAVE_UP, EXHAUSTED, FINISHED)
+METHOD_ENDINGS = (GOAL, WORLD_ENDED, GAVE_UP, EXHAUSTED, FINISHED, QUESTION, REFUSED, STOPPED)
 """Endings that a user's function `ending` may return, in addition to `limit:KIND` and `error:BOUNDARY`."""
 
 
@@ -252,7 +266,8 @@ def ending_of(graph: AnyGraph, state: Mapping[str, Any], scores: Scores | None) 
     """Find the ending of a user's own graph that reached its end.
 
     The first of these counts: the function `ending(state)` in the module by which the graph was named, or in the module
-    that defines its state; the text `ending` in its state, explained by `ending_reason`; for a graph that was built
+    that defines its state; the text `ending` in its state, or in what nodes of `for_messages` keep there, explained by
+    `ending_reason`; for a graph that was built
     from one of certigraph's, what its method says; `goal` if the world reports the goal as reached or gave the full
     score; `world_ended` if the world ended the episode; `finished`.
     """
@@ -261,8 +276,9 @@ def ending_of(graph: AnyGraph, state: Mapping[str, Any], scores: Scores | None) 
     source = next((found for found in (module, definer) if callable(getattr(found, "ending", None))), None)
     if source is not None:
         return _call_ending(source, state)
-    if isinstance(given := state.get("ending"), str) and given:
-        return _checked_ending(given, "the key `ending` of the state", str(state.get("ending_reason") or ""))
+    for named in (state, records_of(state)):
+        if isinstance(given := named.get("ending"), str) and given:
+            return _checked_ending(given, "the key `ending` of the state", str(named.get("ending_reason") or ""))
     if method := method_module(graph):
         return _call_ending(method, state)
     observation = state.get("observation")
@@ -302,6 +318,8 @@ async def score_own(state: Mapping[str, Any], task: Task, context: Context) -> S
     runtime = Runtime(context=context)
     benchmark = benchmark_of(task, runtime)
     actions = _actions_of(state, takes_answers=benchmark.answers)
+    if isinstance(benchmark, Tools):
+        actions = [*_calls_in(state), *actions]
     if not actions or context.environment is not None:
         return None
     return await call_world(_score_actions, task, runtime, task, actions, benchmark)
@@ -316,6 +334,12 @@ def _actions_of(state: Mapping[str, Any], *, takes_answers: bool) -> list[Action
     if not answer and isinstance(messages, Sequence) and messages and getattr(messages[-1], "type", "") == "ai":
         answer = messages[-1].text
     return [finish(str(answer))] if takes_answers and answer else []
+
+
+def _calls_in(state: Mapping[str, Any]) -> list[Action]:
+    """Return the calls that stand in the messages of a state, each response as an action. They are not made again."""
+    messages = [one for one in state.get("messages") or () if isinstance(one, AIMessage | ToolMessage)]
+    return [step.action for step in steps_of(rounds_in(messages))]
 
 
 def _score_actions(task: Task, actions: Sequence[Action], benchmark: Benchmark) -> Scores:

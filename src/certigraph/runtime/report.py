@@ -39,6 +39,7 @@ from certigraph.runtime.history import (
     TaskGraph,
     read_history,
 )
+from certigraph.runtime.outside_runs import OWN_MODEL
 from certigraph.runtime.pages import render_page
 from certigraph.runtime.result import Result, error_rates_of, has_simulated_validator, is_unscored
 from certigraph.runtime.texts import (
@@ -369,6 +370,8 @@ def facts_of(run: RunHistory, trajectory: Trajectory) -> dict[str, str]:
     """Return facts about a run by name: its models, operators, when it started and was resumed."""
     header, roles = trajectory.header, trajectory.header.context.get("roles")
     model = describe_models(str(header.context.get("model", "not recorded")), roles if isinstance(roles, dict) else {})
+    if header.context.get("model") == OWN_MODEL:
+        model = ", ".join(_models_called(trajectory)) or OWN_MODEL
     operators = [_describe_operator(slot, spec) for slot, spec in header.all_operators.items()]
     times = "once" if trajectory.resumes == 1 else f"{trajectory.resumes} times, the last time"
     facts = {
@@ -389,6 +392,12 @@ def facts_of(run: RunHistory, trajectory: Trajectory) -> dict[str, str]:
             value += f"; a wrong condition, which cannot be reached, reads “{IMPOSSIBLE_PREFIX}”"
         facts[name] = value
     return {name: value for name, value in facts.items() if value}
+
+
+def _models_called(trajectory: Trajectory) -> list[str]:
+    """Return the names of the models that a run has called, as far as they say it."""
+    called = (str(call.get("model")) for event in trajectory.events for call in event.calls)
+    return [name for name in dict.fromkeys(called) if name != "unknown"]
 
 
 def _describe_operator(slot: str, spec: Any) -> str:

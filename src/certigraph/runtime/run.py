@@ -39,6 +39,7 @@ from certigraph.runtime.agent_runs import (
     is_unnamed_agent,
     name_agent,
     prepare_agent_run,
+    prepare_outside_run,
     world_of,
 )
 from certigraph.runtime.approvals import check_answered
@@ -56,6 +57,7 @@ from certigraph.runtime.files import (
     slug_of,
 )
 from certigraph.runtime.graph_sources import AnyGraph, own_operators_of, slots_of
+from certigraph.runtime.outside_runs import OWN_MODEL, is_outside_agent
 from certigraph.runtime.recorder import Listener, Recorder, lock_trajectory
 from certigraph.runtime.registry import (
     GRAPHS,
@@ -98,8 +100,9 @@ def run(
             as `mypackage.graphs:build`; `runtime.graph_sources` says how its ending and score are found.
         benchmark: the name of a benchmark, `mypackage.worlds:MyBenchmark` included, or a benchmark object; by default
             that of the context, else `benchmarks.DEFAULT_BENCHMARK`.
-        task: a task or its id; by default the first task of the benchmark. For an agent (`certigraph.agent`), which
-            has tools in place of a benchmark, the request: "Refund order 17."
+        task: a task or its id; by default the first task of the benchmark. For an agent (`certigraph.agent`,
+            LangChain's `create_agent`, deepagents), which has tools in place of a benchmark, the request: "Refund order
+            17."
         context: model, budget, limits and data, or a dict of them; all have defaults. Those of an agent are its
             own; a budget or limits given here replace the agent's whole.
         out: the folder in which the folder of the run is created.
@@ -146,6 +149,8 @@ async def arun(
     compiled = build_graph(graph) if isinstance(graph, str) else _compile(graph)
     if isinstance(compiled, AgentGraph):
         compiled, benchmark, task, context = prepare_agent_run(compiled, benchmark, task, context)
+    elif isinstance(task, str) and not benchmark and not context.benchmark and is_outside_agent(compiled):
+        compiled, benchmark, task, context = prepare_outside_run(compiled, task, context)
     choose = _choose_task if benchmark or context.benchmark else _choose_task_by_default
     named = benchmark or context.benchmark or default_benchmark()
     if isinstance(named, type):
@@ -174,7 +179,7 @@ async def arun(
         graph=compiled.name,
         operators=name_running_operators(compiled, chosen, live),
         task=chosen,
-        context=shareable_context(context),
+        context={**shareable_context(context), **({"model": OWN_MODEL} if is_outside_agent(compiled) else {})},
         versions={**current_versions(), **reranker_versions(operators)},
         method=method_of(compiled) if compiled.name not in GRAPHS else "",
         own_operators=own_operators_of(compiled),
@@ -315,7 +320,7 @@ async def aresume(
     check_same_agent(compiled, header)
     context = _attach_chat_model(load_settings(folder), header, chat or chat_model_of(compiled, header))
     load = partial(load_benchmark, header.task.benchmark, context.data)
-    live = complete_benchmark(benchmark or world_of(compiled) or _load_named(header, "benchmark", load))
+    live = complete_benchmark(benchmark or world_of(compiled, header) or _load_named(header, "benchmark", load))
     changes = {"budget": budget or context.budget, "limits": limits or context.limits, "benchmark": live}
     context = context.model_copy(update=changes)
     if isinstance(compiled, AgentGraph):
