@@ -493,7 +493,7 @@ def test_two_calls_of_unknown_outcome_in_one_action_are_asked_about_together(dat
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(effects.Ledger, "finish", lose)
-        patch.setattr("certigraph.nodes.tools._observe", _raise_killed)
+        patch.setattr("certigraph.nodes.tools.observe", _raise_killed)
         run_until_killed(graph, USER)
     assert effects.Ledger.finish is real
     assert counts(database) == (1, 1)
