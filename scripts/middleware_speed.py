@@ -27,9 +27,18 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.tools.outcomes import Effect
-from certigraph.middleware.effects import EffectsOnce
-from certigraph.middleware.ordered_calls import OrderedCalls
+from certigraph.middleware import (
+    BeliefMemory,
+    BudgetLimit,
+    Certified,
+    CommitTools,
+    EffectsOnce,
+    OrderedCalls,
+    ProgressGate,
+    stack,
+)
 
 
 class Hooks(AgentMiddleware[Any, Any, Any]):
@@ -50,12 +59,30 @@ class Hooks(AgentMiddleware[Any, Any, Any]):
         """Do nothing."""
 
 
+def create_validator() -> ScriptedChat:
+    """Return a scripted validator that allows each call and confirms each answer."""
+    verdict = {"reason": "", "problems": [], "missing": "", "by_calls": [1]}
+    return ScriptedChat(
+        responder=lambda prompt, schema: {key: verdict[key] for key in schema["properties"] if key in verdict}
+    )
+
+
 STACKS: Mapping[str, Callable[[Mapping[str, Effect]], list[Any]]] = {
     "bare": lambda effects: [],
     "hooks": lambda effects: [Hooks()],
     "ordered": lambda effects: [OrderedCalls(effects)],
     "effects": lambda effects: [EffectsOnce(effects)],
     "ordered+effects": lambda effects: [OrderedCalls(effects), EffectsOnce(effects)],
+    "gate": lambda effects: [ProgressGate()],
+    "belief": lambda effects: [BeliefMemory(effects=effects)],
+    "commit": lambda effects: [CommitTools(tools=("book",))],
+    "budget": lambda effects: [BudgetLimit(calls=1_000)],
+    "certified": lambda effects: [Certified(model=create_validator(), effects=effects)],
+    "all": lambda effects: stack(
+        *(OrderedCalls(), ProgressGate(), EffectsOnce(), BeliefMemory(), CommitTools(tools=("book",))),
+        *(BudgetLimit(calls=1_000), Certified(model=create_validator())),
+        effects=effects,
+    ),
 }
 """Middleware by name; the first is what the others are compared with."""
 

@@ -14,7 +14,8 @@ Call = tuple[str, dict[str, Any]]
 class ScriptedEndpoint(LocalServer):
     """Makes the calls of a script, one in each request that offers tools; its one condition holds after the last.
 
-    The script begins again with every commitment to tools, the first question of an agent.
+    The script begins again with every commitment to tools, the first question of an agent, and with the first request
+    of an agent of somebody else's.
     """
 
     def __init__(self, condition: str, script: list[Call], answer: str) -> None:
@@ -23,8 +24,9 @@ class ScriptedEndpoint(LocalServer):
         self.requests: list[dict[str, Any]] = []
         self.made = 0
 
-    def next_calls(self, offered: list[str]) -> list[Call]:
+    def next_calls(self, offered: list[str], *, begins: bool) -> list[Call]:
         if not {"finish", "target_holds"} & set(offered):  # somebody else's agent, which ends with a text
+            self.made = 0 if begins else self.made
             return [self.next_call(offered)] if self.made < len(self.script) else []
         if "commit_to_tools" not in offered:
             return [self.next_call(offered)]
@@ -63,7 +65,10 @@ class _Handler(JsonHandler):
             filled = completion(json.dumps(self.server.fill(_schema(body))), "stop")
             self.send_reply(filled, streamed=bool(body.get("stream")))
             return
-        calls = self.server.next_calls([tool["function"]["name"] for tool in body["tools"]])
+        calls = self.server.next_calls(
+            [tool["function"]["name"] for tool in body["tools"]],
+            begins=all(message["role"] in ("system", "user") for message in body["messages"]),
+        )
         reply = completion("by the script" if calls else self.server.answer, "tool_calls" if calls else "stop")
         reply["choices"][0]["message"]["tool_calls"] = [
             {"id": f"{n}", "type": "function", "function": {"name": name, "arguments": json.dumps(args)}}
