@@ -224,7 +224,7 @@ def test_the_agent_of_the_tutorial_takes_at_most_fifteen_lines_with_every_method
 def test_agents_with_middleware_are_recorded_and_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    for name in ("refund", "desk", "agents"):
+    for name in ("refund", "desk", "agents", "script"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     for name, text in {**files("own-tools.md"), **files("middleware.md")}.items():
         scripted = text.replace('create_agent("openai:gpt-4o-mini"', "create_agent(script.agent").replace(
