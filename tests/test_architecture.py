@@ -265,3 +265,28 @@ def test_no_package_imports_another_in_a_cycle():
         edges.setdefault(here, set()).update(there - {here})
     assert {"certigraph.state", "certigraph.adapters.models", "certigraph.runtime"} <= set(edges)
     assert cycles(edges) == []
+
+
+OPERATORS = {
+    "certification": ("nodes.call_checks.check_calls", "nodes.message_checks.judge_end"),
+    "effects": ("nodes.wrapped_tools.make_once",),
+    "ordered_calls": ("state.tools.find_blocking",),
+    "progress": ("nodes.gates.exhaustion_gate",),
+    "beliefs": ("nodes.beliefs.to_memory",),
+    "commitments": ("nodes.commitments.commit", "nodes.commitments.refuse_beyond_commitment"),
+    "budgets": ("adapters.protocols.Budget", "adapters.models.usage.Meter"),
+}
+"""What each middleware takes from the operators that certigraph's own graphs have."""
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_middleware_has_no_operator_of_its_own(name: str):
+    imported = {found.module for found in imports_in(ROOT / "middleware" / f"{name}.py")}
+    assert {f"certigraph.{operator}" for operator in OPERATORS[name]} <= imported
+
+
+def test_middleware_asks_no_model_itself():
+    asking = {
+        str(found) for found in imports_of("middleware") if found.module.startswith("certigraph.adapters.models.calls")
+    }
+    assert asking == set()
