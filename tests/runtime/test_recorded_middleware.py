@@ -15,13 +15,15 @@ from langchain.agents.middleware import (
     HumanInTheLoopMiddleware,
     ModelCallLimitMiddleware,
     SummarizationMiddleware,
+    hook_config,
 )
 from langchain.agents.structured_output import ToolStrategy
-from langchain_core.messages import AIMessage
-from langchain_core.tools import tool
+from langchain_core.messages import AIMessage, RemoveMessage, ToolMessage
+from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
+from langgraph.types import Command
 from pydantic import BaseModel
 
 import certigraph
@@ -168,6 +170,52 @@ def test_a_summary_takes_no_effect_out_of_the_record(tmp_path: Path):
     rounds = [calls(("mail", {"order": number}), first=f"m{number}-") for number in range(4)]
     result = run(agent_of([*rounds, "All mails are sent."], [], summary), tmp_path)
     assert [one.args for one in result.effects] == [{"order": number} for number in range(4)]
+
+
+REFUND, MAIL = ("refund", {"order": 17, "amount": 64.0}), ("mail", {"order": 17})
+
+
+class TakesBack(AgentMiddleware[Any, Any, Any]):
+    """Lets the model choose again where it called `close`; `removes` says whether the response is removed."""
+
+    def __init__(self, *, removes: bool) -> None:
+        self.removes = removes
+
+    @hook_config(can_jump_to=["model"])
+    def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        last = state["messages"][-1]
+        if all(one["name"] != "close" for one in last.tool_calls):
+            return None
+        return {"messages": [RemoveMessage(last.id)] if self.removes else [], "jump_to": "model"}
+
+
+@pytest.mark.parametrize("removes", [True, False])
+def test_a_response_without_answers_takes_no_later_effect_out_of_the_record(removes: bool, tmp_path: Path):
+    done = list[str]()
+    replies = [calls(("close", {"order": 17})), calls(REFUND, first="d"), calls(MAIL, first="e"), "Refunded."]
+    result = run(agent_of(replies, done, TakesBack(removes=removes)), tmp_path)
+    assert done == ["refund 17 64.0", "mail 17"]
+    assert [one.tool for one in result.effects] == ["refund", "mail"]
+    # a response that stays in the conversation is counted, as middleware counts it
+    assert [one.action for one in result.effects] == ([1, 2] if removes else [2, 3])
+    assert len(result.state["history"]) == (2 if removes else 3)
+
+
+def test_answers_in_commands_and_in_messages_of_one_node_are_recorded(tmp_path: Path):
+    @tool
+    def note(text: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+        """Note a text."""
+        return Command(update={"messages": [ToolMessage("noted", tool_call_id=tool_call_id)]})
+
+    model = ScriptedAgent(replies=[calls(REFUND, ("note", {"text": "x"})), calls(MAIL, first="d"), "Done."])
+    graph = StateGraph(MessagesState)
+    graph.add_node("agent", lambda state: {"messages": [model.invoke(state["messages"])]})
+    graph.add_node("tools", ToolNode([*desk([]), note]))
+    graph.add_edge(START, "agent")
+    graph.add_conditional_edges("agent", tools_condition)
+    graph.add_edge("tools", "agent")
+    result = run(graph.compile(), tmp_path)
+    assert [one.tool for one in result.effects] == ["refund", "note", "mail"]
 
 
 @pytest.mark.slow

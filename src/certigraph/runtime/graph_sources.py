@@ -414,8 +414,17 @@ def _update_of(output: Any) -> dict[str, Any]:
     if isinstance(output, Command):
         return _update_of(output.update)
     if isinstance(output, (list, tuple)):
-        return {key: value for part in output for key, value in _update_of(part).items()}
+        return _join_updates([_update_of(part) for part in output])
     return {key: _to_plain(value) for key, value in output.items()} if isinstance(output, Mapping) else {}
+
+
+def _join_updates(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the updates of one output as one, with the messages of all. Of another key the last value is shown."""
+    joined = {key: value for part in parts for key, value in part.items()}
+    written = [part["messages"] for part in parts if "messages" in part]
+    if len(written) > 1 and not any(isinstance(one, Overwrite) for one in written):
+        joined["messages"] = [message for one in written for message in (one if isinstance(one, list) else [one])]
+    return joined
 
 
 def _to_plain(value: Any) -> Any:
