@@ -164,12 +164,23 @@ def test_calls_that_are_no_work_are_not_recorded(tmp_path: Path):
 
 
 def test_a_summary_takes_no_effect_out_of_the_record(tmp_path: Path):
+    result = run(summing_up(), tmp_path)
+    assert [one.args for one in result.effects] == [{"order": number} for number in range(4)]
+
+
+def test_a_summary_takes_no_call_from_the_check_of_a_case(tmp_path: Path):
+    cases = certigraph.Tools(desk([]), ["Send mails 0 to 3."], check=lambda episode: len(episode.calls) == 4)
+    result = certigraph.run(summing_up(), cases, out=tmp_path)
+    assert result.scores and result.scores.value == 1
+
+
+def summing_up() -> CompiledStateGraph[Any, Any, Any, Any]:
+    """An agent that sends four mails, and whose messages a summary takes the place of."""
     summary = SummarizationMiddleware(
         ScriptedAgent(replies=["so far"] * 9), trigger=("messages", 4), keep=("messages", 1)
     )
     rounds = [calls(("mail", {"order": number}), first=f"m{number}-") for number in range(4)]
-    result = run(agent_of([*rounds, "All mails are sent."], [], summary), tmp_path)
-    assert [one.args for one in result.effects] == [{"order": number} for number in range(4)]
+    return agent_of([*rounds, "All mails are sent."], [], summary)
 
 
 REFUND, MAIL = ("refund", {"order": 17, "amount": 64.0}), ("mail", {"order": 17})

@@ -17,7 +17,7 @@ from certigraph.adapters.models.usage import UsageReport
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.conversations import COMMIT_TOOL, ToolRound, answered_calls, rounds_in, steps_of
 from certigraph.nodes.message_gates import records_of
-from certigraph.state.records import Observation
+from certigraph.state.records import Action, Observation
 from certigraph.state.run import Turn
 from certigraph.state.trajectory import Event
 
@@ -36,14 +36,21 @@ class ConversationLog:
 
     Args:
         tools: the agent's tools.
-        events: the events of a run that is resumed.
     """
 
-    def __init__(self, tools: Tools, events: Iterable[Event] = ()) -> None:
+    def __init__(self, tools: Tools) -> None:
         self._tools = tools
         self._messages: list[AIMessage | ToolMessage] = []
         self._recorded = 0
         self._known: dict[str, list[Any]] = {key: [] for key in RECORD_KEYS}
+
+    @property
+    def actions(self) -> list[Action]:
+        """The calls that are recorded, each response as an action, whether its messages are still there or not."""
+        return [step.action for step in steps_of(rounds_in(self._messages, self._others())[: self._recorded])]
+
+    def recall(self, events: Iterable[Event]) -> None:
+        """Add what the events of a run hold that is resumed."""
         for event in events:
             if not event.scope:
                 self._add(event.update or {})

@@ -307,11 +307,19 @@ def _checked_ending(ending: Any, where: str, message: str = "") -> NamedEnding:
 # The score of a user's own graph that did not act through the node `act`.
 
 
-async def score_own(state: Mapping[str, Any], task: Task, context: Context) -> Scores | None:
+async def score_own(
+    state: Mapping[str, Any], task: Task, context: Context, recorded: Sequence[Action] = ()
+) -> Scores | None:
     """Score what a user's own graph left in its state, in a fresh world of the task; None if there is nothing to score.
 
     `scores` in the state are returned as they are. Else `actions` in the state, texts or Actions, are taken in order.
     Else `answer`, or the last message of the model, is submitted if the benchmark asks questions.
+
+    Args:
+        state: the graph's last state.
+        task: the task.
+        context: the context of the run.
+        recorded: calls of tools that the run recorded; without any, those in the messages of the state count.
     """
     if isinstance(given := state.get("scores"), Scores):
         return given
@@ -319,7 +327,7 @@ async def score_own(state: Mapping[str, Any], task: Task, context: Context) -> S
     benchmark = benchmark_of(task, runtime)
     actions = _actions_of(state, takes_answers=benchmark.answers)
     if isinstance(benchmark, Tools):
-        actions = [*_calls_in(state), *actions]
+        actions = [*(recorded or _calls_in(state)), *actions]
     if not actions or context.environment is not None:
         return None
     return await call_world(_score_actions, task, runtime, task, actions, benchmark)
