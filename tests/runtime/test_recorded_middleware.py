@@ -4,7 +4,7 @@ import asyncio
 import json
 import operator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import pytest
 from deepagents import create_deep_agent
@@ -22,7 +22,7 @@ from langchain_core.messages import AIMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.prebuilt import ToolNode, tools_condition
+from langgraph.prebuilt import ToolNode, ToolRuntime, tools_condition
 from langgraph.types import Command
 from pydantic import BaseModel
 
@@ -305,6 +305,33 @@ def test_a_request_is_needed_and_holds_no_secret(tmp_path: Path, monkeypatch: py
         certigraph.run(agent_of([], []), task=" ", out=tmp_path)
     with pytest.raises(certigraph.Fault, match="holds a secret"):
         certigraph.run(agent_of([], []), task="Use sk-shop-0123456789abcdef.", out=tmp_path)
+
+
+class Customer(NamedTuple):
+    """Context of an agent."""
+
+    name: str
+
+
+@tool
+def who(runtime: ToolRuntime[Any, Any]) -> str:
+    """Say for whom the agent works."""
+    return f"it is {runtime.context}"
+
+
+@pytest.mark.parametrize(("own", "seen"), [(None, "it is None"), (Customer("Eve"), "it is Customer(name='Eve')")])
+def test_tools_of_an_agent_get_the_callers_context_and_not_certigraphs(own: Any, seen: str, tmp_path: Path):
+    agent = create_agent(ScriptedAgent(replies=[calls(("who", {})), "Done."]), [who])
+    result = run(agent, tmp_path, context=certigraph.Context(own=own))
+    assert result.state["observation"].text == seen
+
+
+@pytest.mark.parametrize("given", [{"task": REQUEST}, {"benchmark": certigraph.Tools([who], ["Who is it?"])}])
+def test_an_agent_with_a_context_of_its_own_is_refused(given: dict[str, Any], tmp_path: Path):
+    agent = create_agent(ScriptedAgent(replies=[]), [who], context_schema=Customer)
+    with pytest.raises(certigraph.Fault, match="Customer"):
+        certigraph.run(agent, **given, out=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
 
 
 # Spans of OpenTelemetry.

@@ -40,7 +40,7 @@ from certigraph.runtime.graph_sources import (
     own_nodes_of,
     score_own,
 )
-from certigraph.runtime.outside_runs import is_outside_agent, load_tools_of
+from certigraph.runtime.outside_runs import context_for, is_outside_agent, load_tools_of
 from certigraph.runtime.recorder import Recorder
 from certigraph.runtime.registry import GRAPHS, graph_module
 from certigraph.runtime.storage import open_storage
@@ -221,7 +221,8 @@ async def drive_run(
             stores = (graph.store, store) if isinstance(graph, AgentGraph) else (store, graph.store)
             ready = graph.copy({"checkpointer": saver, "store": next(filter(None, stores), None)})
             if not _is_shipped(graph):
-                ready = meter_own_nodes(ready, lambda: recorder.trajectory.usage.spent())  # noqa: PLW0108 - grows
+                spent = lambda: recorder.trajectory.usage.spent()  # noqa: E731, PLW0108 - grows
+                ready = meter_own_nodes(ready, context.budget, spent)
             log = _create_log(graph, context)
             outcome = await _run_graph(
                 ready, task, context, folder.name, recorder, log, resuming=resuming, answer=answer
@@ -359,7 +360,8 @@ async def _stream_graph(
             use_call_log(partial(recorder.begin_call, max_calls=context.budget.calls)),
             use_exchange_log(recorder.prompts.keep if recorder.prompts else None),
         ):
-            states: Any = graph.astream(inputs, config, context=context, stream_mode="values", durability=durability)
+            given = context_for(graph, context) if log else context
+            states: Any = graph.astream(inputs, config, context=given, stream_mode="values", durability=durability)
             async for state in states:
                 waits = waits or INTERRUPT_KEY in state
     except Stopped as stopped:

@@ -27,7 +27,7 @@ from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defin
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
-from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of, shipped_benchmarks
+from certigraph.adapters.benchmarks import benchmark_of, call_world, shipped_benchmarks
 from certigraph.adapters.episodes import LiveEpisode, call_environment
 from certigraph.adapters.imports import import_installed, import_named, installed, unknown_name
 from certigraph.adapters.models.exchanges import Exchange
@@ -44,7 +44,7 @@ from certigraph.adapters.models.usage import (
 )
 from certigraph.adapters.own_modules import name_own_module
 from certigraph.adapters.processes import Setting
-from certigraph.adapters.protocols import Benchmark, Context
+from certigraph.adapters.protocols import Benchmark, Budget, Context
 from certigraph.adapters.tools.world import Tools
 from certigraph.graphs import GRAPH_GROUP
 from certigraph.graphs.assembly import SWAPPED_KEY, method_of, operators_of, specs_of_nodes
@@ -365,7 +365,7 @@ def _score_actions(task: Task, actions: Sequence[Action], benchmark: Benchmark) 
 # an event in the trajectory.
 
 
-def meter_own_nodes(graph: AnyGraph, spent: Callable[[], Spent]) -> AnyGraph:
+def meter_own_nodes(graph: AnyGraph, budget: Budget, spent: Callable[[], Spent]) -> AnyGraph:
     """Return a copy of a graph that also measures the usage of nodes that are not slots.
 
     Nodes of slots measure their own usage, and so do the nodes of graphs inside nodes: both stay as they are. Without
@@ -373,11 +373,12 @@ def meter_own_nodes(graph: AnyGraph, spent: Callable[[], Spent]) -> AnyGraph:
 
     Args:
         graph: the compiled graph.
+        budget: the budget of the run.
         spent: function that returns what the run has spent so far.
     """
     own = own_nodes_of(graph)
     wrapped = {
-        name: node.copy({"bound": _metered(name, node.bound, spent)})
+        name: node.copy({"bound": _metered(name, node.bound, budget, spent)})
         for name, node in graph.nodes.items()
         if name in own and not node.subgraphs
     }
@@ -389,10 +390,10 @@ def own_nodes_of(graph: AnyGraph) -> set[str]:
     return graph.builder.nodes.keys() - set(slots_of(graph))
 
 
-def _metered(name: str, bound: Any, spent: Callable[[], Spent]) -> RunnableCallable:
-    async def node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Any:
+def _metered(name: str, bound: Any, budget: Budget, spent: Callable[[], Spent]) -> RunnableCallable:
+    async def node(state: Any, config: RunnableConfig) -> Any:
         step, place = node_position(config)
-        meter = Meter(name, context_of(runtime).budget, spent(), CallOrigin(step, *place))
+        meter = Meter(name, budget, spent(), CallOrigin(step, *place))
         started, update = time.perf_counter(), None
         try:
             meter.check()
