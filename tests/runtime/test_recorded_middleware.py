@@ -307,6 +307,21 @@ def test_a_request_is_needed_and_holds_no_secret(tmp_path: Path, monkeypatch: py
         certigraph.run(agent_of([], []), task="Use sk-shop-0123456789abcdef.", out=tmp_path)
 
 
+EDITED = {"type": "edit", "edited_action": {"name": "refund", "args": {"order": 17, "amount": 1.0}}}
+
+
+@pytest.mark.parametrize(("mode", "answer"), [("batched", {"decisions": [EDITED]}), ("per_call", EDITED)])
+def test_a_call_that_a_person_edited_is_recorded_as_it_was_made(mode: Any, answer: Any, tmp_path: Path):
+    done = list[str]()
+    asks = HumanInTheLoopMiddleware({"refund": True}, interrupt_mode=mode)
+    agent = agent_of([calls(REFUND, MAIL), "Refunded."], done, asks)
+    waiting = run(agent, tmp_path)
+    result = certigraph.resume(waiting.folder, graph=agent, answer=answer)
+    assert sorted(done) == ["mail 17", "refund 17 1.0"]
+    assert [(one.tool, one.args.get("amount")) for one in result.effects] == [("refund", 1.0), ("mail", None)]
+    assert [step.action.text for step in result.state["history"]] == ["refund(order=17, amount=1.0); mail(order=17)"]
+
+
 class Customer(NamedTuple):
     """Context of an agent."""
 

@@ -11,11 +11,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType, SimpleNamespace
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, NamedTuple, cast, get_args, get_type_hints
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import ToolCall as CalledTool
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs, var_child_runnable_config
@@ -49,6 +50,7 @@ from certigraph.adapters.tools.world import Tools
 from certigraph.graphs import GRAPH_GROUP
 from certigraph.graphs.assembly import SWAPPED_KEY, method_of, operators_of, specs_of_nodes
 from certigraph.nodes.conversations import rounds_in, steps_of
+from certigraph.nodes.made_calls import MadeCalls
 from certigraph.nodes.message_gates import records_of
 from certigraph.nodes.slots import node_position, spec_of
 from certigraph.state.endings import (
@@ -393,15 +395,15 @@ def own_nodes_of(graph: AnyGraph) -> set[str]:
 def _metered(name: str, bound: Any, budget: Budget, spent: Callable[[], Spent]) -> RunnableCallable:
     async def node(state: Any, config: RunnableConfig) -> Any:
         step, place = node_position(config)
-        meter = Meter(name, budget, spent(), CallOrigin(step, *place))
+        meter, made = Meter(name, budget, spent(), CallOrigin(step, *place)), MadeCalls()
         started, update = time.perf_counter(), None
         try:
             meter.check()
-            metered = merge_configs(config, {"callbacks": [_ChatUsage(meter)]})
+            metered = merge_configs(config, {"callbacks": [_ChatUsage(meter), made]})
             with metering(meter), _child_config(metered):
                 async with meter.within_seconds():
                     output = await bound.ainvoke(state, metered)
-            update = _update_of(output)
+            update = _note_made(_update_of(output), made, state)
             return output
         finally:
             usage = meter.usage(time.perf_counter() - started)
@@ -434,6 +436,35 @@ def _join_updates(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     if len(written) > 1 and not any(isinstance(one, Overwrite) for one in written):
         joined["messages"] = [message for one in written for message in (one if isinstance(one, list) else [one])]
     return joined
+
+
+def _note_made(update: dict[str, Any], made: MadeCalls, state: Any) -> dict[str, Any]:
+    """Return the update of a node in which answers of tools name the call that was made, where it was changed."""
+    messages, chosen = update.get("messages"), {one["id"]: one for one in _chosen_calls(state)}
+
+    def note(one: Any) -> Any:
+        if not isinstance(one, Mapping) or one.get("type") != "tool":
+            return one
+        return _to_plain(made.note(ToolMessage.model_validate(one), chosen.get(one["tool_call_id"])))
+
+    if not made.calls or messages is None or isinstance(messages, Overwrite):
+        return update
+    return {**update, "messages": [note(one) for one in messages] if isinstance(messages, list) else note(messages)}
+
+
+def _chosen_calls(state: Any) -> Sequence[CalledTool]:
+    """Return the calls of the model in the input of a node: those that were sent to it, or those of the last response.
+
+    These are the inputs that a `ToolNode` takes.
+    """
+    if isinstance(state, Mapping) and "tool_call" in state:
+        return [state["tool_call"]]
+    given = state.get("messages") if isinstance(state, Mapping) else getattr(state, "messages", state)
+    parts = given if isinstance(given, list) else []
+    sent = [one for one in parts if isinstance(one, dict) and one.get("type") == "tool_call"]
+    return cast(list[CalledTool], sent) or next(
+        (one.tool_calls for one in reversed(parts) if isinstance(one, AIMessage)), []
+    )
 
 
 def _to_plain(value: Any) -> Any:
