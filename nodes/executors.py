@@ -16,6 +16,7 @@ from json import dumps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import ToolCall as CalledTool
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import BaseTool
@@ -23,7 +24,8 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 from langgraph.runtime import Runtime
 from langgraph.types import Command
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError
 
 from certigraph.adapters.benchmarks import call_world, context_of
 from certigraph.adapters.episodes import live_episode
@@ -194,10 +196,17 @@ class Executor:
         return {**kept, "messages": [*before, request]}
 
     def _find_forms(self, work: Work, tools: Tools) -> frozenset[str]:
-        """Return names by which the executor handed in an answer in a form: its own words, and calls of no tool."""
-        if "structured_response" not in work.state:
+        """Return names by which the executor handed in an answer in a form: its own words, and calls of no tool.
+
+        Where its tools are not known, only the last response can tell which of its calls became the answer.
+        """
+        if (response := work.state.get("structured_response")) is None:
             return frozenset()
-        called = {call["name"] for one in work.messages if isinstance(one, AIMessage) for call in one.tool_calls}
+        responses = [one for one in work.messages if isinstance(one, AIMessage)]
+        if self._tools:
+            called = {call["name"] for one in responses for call in one.tool_calls}
+        else:
+            called = {call["name"] for one in responses[-1:] for call in one.tool_calls if _is_form(call, response)}
         return frozenset(called - self._tools - tools.loaded.keys())
 
     def _keep(self, work: Work) -> dict[str, Any]:
@@ -205,6 +214,13 @@ class Executor:
         if isinstance(graph, CompiledStateGraph):
             names |= {*graph.builder.schemas[graph.builder.input_schema]}
         return {name: value for name, value in work.state.items() if name in names}
+
+
+def _is_form(call: CalledTool, response: object) -> bool:
+    try:
+        return bool(TypeAdapter(type(response)).validate_python(call["args"]) == response)
+    except (ValidationError, PydanticSchemaGenerationError):
+        return False
 
 
 async def run_executor(graph: Runnable[Any, Any], given: dict[str, Any], config: RunnableConfig) -> Work:

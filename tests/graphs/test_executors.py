@@ -208,6 +208,17 @@ def test_of_a_response_with_a_call_and_an_answer_in_a_form_the_call_alone_is_sho
     assert [call["name"] for one in state["messages"] for call in getattr(one, "tool_calls", ())] == ["look_up"]
 
 
+def test_of_an_executor_without_visible_tools_only_the_form_is_no_call() -> None:
+    report = ("Report", {"text": "Refunded and closed."})
+    replies = [*IN_ONE_GO[:-1], calls(("Report", {}), first="f"), calls(report, first="g")]
+    inner = create_agent(ScriptedAgent(replies=replies), protected([]), response_format=ToolStrategy(Report))
+    judge = Judge(Held(3))
+    state = certified(RunnableLambda(inner.invoke), judge).invoke(ASK)
+    assert [one["tool"] for one in state["effects"]] == ["refund", "close"]
+    assert state["ending"] == "goal"
+    assert "Report(" not in judge.prompts[0]
+
+
 def test_evidence_that_the_executor_removed_from_its_conversation_counts() -> None:
     def forget(state: MessagesState) -> dict[str, Any]:
         return {"messages": [RemoveMessage(str(one.id)) for one in state["messages"][1:]]}
