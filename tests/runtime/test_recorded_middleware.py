@@ -28,7 +28,7 @@ from pydantic import BaseModel
 
 import certigraph
 from certigraph.middleware import Certified, EffectsOnce, OrderedCalls, ProgressGate, stack
-from certigraph.nodes.for_messages import audit, certify
+from certigraph.nodes.for_messages import audit, certified_end, certify
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
 
@@ -112,6 +112,24 @@ def test_an_answer_that_is_sent_back_is_judged_again_and_certified_once(tmp_path
         "refund(order=17, amount=64.0)",
         "mail(order=17)",
     ]
+
+
+def test_checks_of_calls_with_a_secret_are_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SHOP_API_KEY", KEY)
+
+    @tool
+    def log_in(key: str) -> str:
+        """Log in."""
+        return "logged in"
+
+    asks = HumanInTheLoopMiddleware({"refund": True}, interrupt_mode="per_call")
+    middleware = stack(OrderedCalls(), asks, EffectsOnce(), Certified(model=Validator().chat), effects=LOOK_UPS)
+    replies = [calls(("log_in", {"key": KEY})), *WORK[1:]]
+    agent = create_agent(ScriptedAgent(replies=replies), [log_in, *desk([])], middleware=middleware)
+    waiting = run(agent, tmp_path)
+    resumed = certigraph.resume(waiting.folder, graph=agent, answer={"type": "approve"})
+    assert [one.tool for one in resumed.state["checks"]] == ["log_in", "refund", "mail"]
+    assert KEY not in (resumed.folder / "trajectory.jsonl").read_text()
 
 
 def test_a_person_answers_and_the_run_goes_on(tmp_path: Path):
@@ -238,27 +256,38 @@ def test_a_deep_agent_is_recorded(tmp_path: Path):
     assert (result.ending, [one.tool for one in result.effects]) == ("goal", ["refund", "mail"])
 
 
-def test_a_graph_with_nodes_of_for_messages_is_recorded(tmp_path: Path):
-    tools, model = desk([]), ScriptedAgent(replies=list(WORK))
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_graph_with_nodes_of_for_messages_is_recorded(is_nested: bool, tmp_path: Path):
+    graph = ending_with(is_nested=is_nested)
+    result = run(graph, tmp_path)
+    assert (result.ending, len(result.certificates), len(result.effects)) == ("goal", 1, 3)
+    assert result.usage.calls == 4, "three of the agent, one of the validator"
+    limited = run(graph, tmp_path, context=certigraph.Context(budget=certigraph.Budget(calls=3)))
+    assert (limited.ending, limited.usage.calls) == ("limit:calls", 3)
 
-    def agent(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [model.invoke(state["messages"])]}
+
+def ending_with(*, is_nested: bool) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """A graph that ends with `audit` and `certify`, which `certified_end` has in a graph of its own."""
+    tools, judge = desk([]), Validator().chat
 
     class State(MessagesState):
         certigraph: dict[str, Any]
 
+    def agent(state: MessagesState) -> dict[str, Any]:
+        made = sum(isinstance(one, AIMessage) for one in state["messages"])
+        return {"messages": [ScriptedAgent(replies=WORK[made:]).invoke(state["messages"])]}
+
     graph = StateGraph(State)
     graph.add_node("agent", agent)
     graph.add_node("tools", ToolNode(tools))
-    graph.add_node("audit", audit(tools, model=Validator().chat))
-    graph.add_node("certify", certify())
+    graph.add_node("end", certified_end(tools, model=judge) if is_nested else audit(tools, model=judge))
     graph.add_edge(START, "agent")
-    graph.add_conditional_edges("agent", tools_condition, {"tools": "tools", END: "audit"})
+    graph.add_conditional_edges("agent", tools_condition, {"tools": "tools", END: "end"})
     graph.add_edge("tools", "agent")
-    graph.add_edge("audit", "certify")
-    result = run(graph.compile(name="own"), tmp_path)
-    assert (result.ending, len(result.certificates), len(result.effects)) == ("goal", 1, 3)
-    assert result.usage.calls == 4, "three of the agent, one of the validator"
+    if not is_nested:
+        graph.add_node("certify", certify())
+        graph.add_edge("end", "certify")
+    return graph.compile(name="own")
 
 
 def test_logs_with_a_reducer_are_recorded_once(tmp_path: Path):

@@ -14,6 +14,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES as ALL
 from langgraph.types import Overwrite
 
 from certigraph.adapters.models.usage import UsageReport
+from certigraph.adapters.redaction import redact_value
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.conversations import COMMIT_TOOL, ToolRound, answered_calls, rounds_in, steps_of
 from certigraph.nodes.message_gates import records_of
@@ -120,9 +121,9 @@ class ConversationLog:
         for key, name in RECORD_KEYS.items():
             records = {**records_of(update), **update}.get(key)
             if isinstance(records, list):
-                known = self._known[key]
-                found[name] = records[len(known) :] if records[: len(known)] == known else records
-                self._known[key] = [*known, *found[name]]
+                known, masked = self._known[key], redact_value(records)  # events of a resumed run have no secrets
+                first = len(known) if masked[: len(known)] == known else 0
+                found[name], self._known[key] = records[first:], [*known, *masked[first:]]
         return found
 
 

@@ -381,8 +381,9 @@ async def _stream_graph(
 def _create_log(graph: AnyGraph, context: Context) -> ConversationLog | None:
     """Return what makes records of the messages of an agent that was made elsewhere, None for any other graph."""
     world = live_benchmark(context)
-    is_outside = isinstance(world, Tools) and is_outside_agent(graph)
-    return ConversationLog(load_tools_of(graph, world)) if is_outside else None
+    if not (isinstance(world, Tools) and is_outside_agent(graph)):
+        return None
+    return ConversationLog(load_tools_of(graph, world))
 
 
 def _usage_receiver(recorder: Recorder, log: ConversationLog | None) -> UsageReceiver:

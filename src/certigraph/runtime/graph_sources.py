@@ -370,8 +370,8 @@ def _score_actions(task: Task, actions: Sequence[Action], benchmark: Benchmark) 
 def meter_own_nodes(graph: AnyGraph, budget: Budget, spent: Callable[[], Spent]) -> AnyGraph:
     """Return a copy of a graph that also measures the usage of nodes that are not slots.
 
-    Nodes of slots measure their own usage, and so do the nodes of graphs inside nodes: both stay as they are. Without
-    any other node the graph itself is returned.
+    Nodes of slots measure their own usage, and those of graphs inside nodes too: nodes with either stay as they are.
+    Without any other node the graph itself is returned.
 
     Args:
         graph: the compiled graph.
@@ -382,7 +382,7 @@ def meter_own_nodes(graph: AnyGraph, budget: Budget, spent: Callable[[], Spent])
     wrapped = {
         name: node.copy({"bound": _metered(name, node.bound, budget, spent)})
         for name, node in graph.nodes.items()
-        if name in own and not node.subgraphs
+        if name in own and not any(map(_has_slots, node.subgraphs or ()))
     }
     return graph.copy({"nodes": {**graph.nodes, **wrapped}}) if wrapped else graph
 
@@ -390,6 +390,14 @@ def meter_own_nodes(graph: AnyGraph, budget: Budget, spent: Callable[[], Spent])
 def own_nodes_of(graph: AnyGraph) -> set[str]:
     """Return the names of a graph's nodes that are not slots."""
     return graph.builder.nodes.keys() - set(slots_of(graph))
+
+
+def _has_slots(graph: object) -> bool:
+    """Return whether a graph inside a node, or one inside that graph, has nodes that measure their own usage."""
+    if not isinstance(graph, CompiledStateGraph):
+        return True
+    inner = [one for node in graph.nodes.values() for one in node.subgraphs or ()]
+    return bool(slots_of(graph)) or any(map(_has_slots, inner))
 
 
 def _metered(name: str, bound: Any, budget: Budget, spent: Callable[[], Spent]) -> RunnableCallable:
