@@ -8,7 +8,7 @@ from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.tools import BaseTool
 
 from certigraph.adapters.tools.outcomes import Effect
-from certigraph.middleware.views import Answer, DeclaresEffects, mark_messages, note_change
+from certigraph.middleware.views import Answer, DeclaresEffects, mark_messages
 from certigraph.nodes.outside_agents import OutsideEffects
 from certigraph.nodes.wrapped_tools import ONCE_MARK, ToolCopies, make_once
 
@@ -45,13 +45,13 @@ class EffectsOnce(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]) -> Answer:
         """Make a call through the ledger."""
-        return mark_messages(note_change(request, handler(self._protect(request))))
+        return mark_messages(handler(self._protect(request)))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
     ) -> Answer:
         """Make a call through the ledger."""
-        return mark_messages(note_change(request, await handler(self._protect(request))))
+        return mark_messages(await handler(self._protect(request)))
 
     def _protect(self, request: ToolCallRequest) -> ToolCallRequest:
         if request.tool is None or self.effects.of(request.tool) == "repeatable":

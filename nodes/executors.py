@@ -9,19 +9,23 @@ The executor runs as a nested graph in the node. Its interrupts pass through to 
 graph around it keeps its state.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from inspect import getclosurevars, isfunction
 from json import dumps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import ToolCall as CalledTool
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import BaseTool
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 from langgraph.runtime import Runtime
 from langgraph.types import Command
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError
 
 from certigraph.adapters.benchmarks import call_world, context_of
 from certigraph.adapters.episodes import live_episode
@@ -47,6 +51,7 @@ from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.world import ToolLike, Tools
 from certigraph.adapters.user_warnings import warn_user
 from certigraph.nodes.conversations import ToolRound, answered_calls, rounds_in
+from certigraph.nodes.made_calls import MadeCalls
 from certigraph.nodes.outside_agents import OutsideEffects, load_outside_tools, stand_in_tools
 from certigraph.nodes.own_tools import tools_of
 from certigraph.nodes.slots import COMMANDS
@@ -191,10 +196,17 @@ class Executor:
         return {**kept, "messages": [*before, request]}
 
     def _find_forms(self, work: Work, tools: Tools) -> frozenset[str]:
-        """Return names by which the executor handed in an answer in a form: its own words, and calls of no tool."""
-        if "structured_response" not in work.state:
+        """Return names by which the executor handed in an answer in a form: its own words, and calls of no tool.
+
+        Where its tools are not known, only the last response can tell which of its calls became the answer.
+        """
+        if (response := work.state.get("structured_response")) is None:
             return frozenset()
-        called = {call["name"] for one in work.messages if isinstance(one, AIMessage) for call in one.tool_calls}
+        responses = [one for one in work.messages if isinstance(one, AIMessage)]
+        if self._tools:
+            called = {call["name"] for one in responses for call in one.tool_calls}
+        else:
+            called = {call["name"] for one in responses[-1:] for call in one.tool_calls if _is_form(call, response)}
         return frozenset(called - self._tools - tools.loaded.keys())
 
     def _keep(self, work: Work) -> dict[str, Any]:
@@ -202,6 +214,13 @@ class Executor:
         if isinstance(graph, CompiledStateGraph):
             names |= {*graph.builder.schemas[graph.builder.input_schema]}
         return {name: value for name, value in work.state.items() if name in names}
+
+
+def _is_form(call: CalledTool, response: object) -> bool:
+    try:
+        return bool(TypeAdapter(type(response)).validate_python(call["args"]) == response)
+    except (ValidationError, PydanticSchemaGenerationError):
+        return False
 
 
 async def run_executor(graph: Runnable[Any, Any], given: dict[str, Any], config: RunnableConfig) -> Work:
@@ -218,15 +237,20 @@ async def run_executor(graph: Runnable[Any, Any], given: dict[str, Any], config:
         Fault: ("operator") it returned no messages.
     """
     seen, known, latest = dict[str, AnyMessage](), _by_id(given["messages"]), dict[str, Any]()
+    calls, changed = MadeCalls(), dict[str, ToolMessage]()
+    config = merge_configs({"callbacks": [calls]}, config)  # in this order, since each is completed by the node's
 
     def note(values: Any) -> None:
         if not isinstance(values, Mapping) or "messages" not in values:
             fix = 'an executor takes and returns {"messages": [...]}'
             raise Fault("operator", f"the executor returned {values!r:.100}: {fix}")
         latest.update(values)
-        for id, one in _by_id(convert_to_messages(values["messages"])).items():
-            if id not in known and isinstance(one, AIMessage | ToolMessage):
-                seen[id] = one
+        messages = _by_id(convert_to_messages(values["messages"]))
+        found = {
+            id: one for id, one in messages.items() if id not in known and isinstance(one, AIMessage | ToolMessage)
+        }
+        changed.update(_note_made({id: one for id, one in found.items() if id not in seen}, found, calls))
+        seen.update({**found, **{id: one for id, one in changed.items() if id in found}})
 
     def stream(graph: Pregel[Any, Any]) -> None:
         for values in graph.stream(given, config, stream_mode="values"):
@@ -245,6 +269,23 @@ async def run_executor(graph: Runnable[Any, Any], given: dict[str, Any], config:
     else:
         note(await graph.ainvoke(given, config))
     return Work(tuple(seen.values()), latest)
+
+
+def _note_made(
+    new: Mapping[str, AnyMessage], messages: Mapping[str, AnyMessage], calls: MadeCalls
+) -> dict[str, ToolMessage]:
+    """Return those of the new answers whose calls were changed after the model chose them, with the call as made.
+
+    Args:
+        new: new messages, by id.
+        messages: all messages of the piece of work, by id.
+        calls: the calls as they were made. An id that several responses use does not tell them apart.
+    """
+    chosen = [call for one in messages.values() if isinstance(one, AIMessage) for call in one.tool_calls]
+    times = Counter(call["id"] for call in chosen)
+    by_id = {call["id"]: call for call in chosen if times[call["id"]] == 1}
+    answers = {id: one for id, one in new.items() if isinstance(one, ToolMessage)}
+    return {id: calls.note(one, by_id.get(one.tool_call_id)) for id, one in answers.items()}
 
 
 def _by_id(messages: Sequence[BaseMessage]) -> dict[str, BaseMessage]:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import ToolCall as CalledTool
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool
@@ -35,7 +36,7 @@ from certigraph.adapters.tools.positions import (
     turn_of,
 )
 from certigraph.adapters.tools.world import effects_of
-from certigraph.nodes.conversations import find_turn, rounds_in
+from certigraph.nodes.conversations import find_open, find_turn, note_made, rounds_in
 from certigraph.nodes.questions import EnteredCall, QuestionLog
 from certigraph.nodes.requests import read_messages
 from certigraph.nodes.settlements import (
@@ -172,7 +173,23 @@ async def _make(tool: _OnceTool, given: Any, config: RunnableConfig, execute: Ex
         again = await _Making(earlier_call, rule, ledger, questions, config).is_lost()
     one = EnteredCall(call, key, entry, again, chosen)
     returned = await _Making(one, rule, ledger, questions, config).make(execute)
-    return _answer(returned, given, [f"{made}: {text}" for made, text in earlier])
+    answer = _answer(returned, given, [f"{made}: {text}" for made, text in earlier])
+    return _note_changed(answer, tool, call, given, config)
+
+
+def _note_changed(
+    answer: Any, tool: _OnceTool, call: ToolCall, given: Mapping[str, Any], config: RunnableConfig
+) -> Any:
+    """Return an answer that says which call was made, if a person or middleware changed it after the model chose it.
+
+    The messages of the graph then have it, also after a resume.
+    """
+    found = [one for one in find_open(read_messages(config)) if one["id"] == given.get("id")]
+    if not found or not isinstance(answer, ToolMessage):
+        return answer
+    chosen = ToolCall(name=found[0]["name"], args=tool.call(found[0]["args"]).args)
+    made = CalledTool(name=call.name, args=dict(call.args), id=found[0]["id"])
+    return answer if chosen == call else note_made(answer, made)
 
 
 async def _identify(

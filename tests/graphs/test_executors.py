@@ -208,6 +208,17 @@ def test_of_a_response_with_a_call_and_an_answer_in_a_form_the_call_alone_is_sho
     assert [call["name"] for one in state["messages"] for call in getattr(one, "tool_calls", ())] == ["look_up"]
 
 
+def test_of_an_executor_without_visible_tools_only_the_form_is_no_call() -> None:
+    report = ("Report", {"text": "Refunded and closed."})
+    replies = [*IN_ONE_GO[:-1], calls(("Report", {}), first="f"), calls(report, first="g")]
+    inner = create_agent(ScriptedAgent(replies=replies), protected([]), response_format=ToolStrategy(Report))
+    judge = Judge(Held(3))
+    state = certified(RunnableLambda(inner.invoke), judge).invoke(ASK)
+    assert [one["tool"] for one in state["effects"]] == ["refund", "close"]
+    assert state["ending"] == "goal"
+    assert "Report(" not in judge.prompts[0]
+
+
 def test_evidence_that_the_executor_removed_from_its_conversation_counts() -> None:
     def forget(state: MessagesState) -> dict[str, Any]:
         return {"messages": [RemoveMessage(str(one.id)) for one in state["messages"][1:]]}
@@ -256,6 +267,46 @@ def test_what_a_person_answers_in_place_of_a_tool_is_no_evidence(decision: dict[
     graph.invoke(ASK, CONFIG)
     state = graph.invoke(Command(resume=decision), CONFIG)
     assert (state["certificates"], state["effects"]) == ([], [])
+
+
+def edit(mode: str, name: str, **args: Any) -> Any:
+    """Return the command with which a person changes a call of HumanInTheLoopMiddleware."""
+    decision = {"type": "edit", "edited_action": {"name": name, "args": args}}
+    return Command(resume={"decisions": [decision]} if mode == "batched" else decision)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+@pytest.mark.parametrize("tools_of", [desk, protected])
+def test_a_call_that_a_person_edited_counts_as_it_was_made(tools_of: Any, mode: Any, is_async: bool) -> None:
+    done, seen = list[str](), list[Any]()
+    hitl = HumanInTheLoopMiddleware({"refund": True}, interrupt_mode=mode)
+    executor = create_agent(ScriptedAgent(replies=[calls(REFUND), "Refunded."]), tools_of(done), middleware=[hitl])
+    checks = {"Order {order} was refunded.": lambda order, calls: not seen.append([one.args for one in calls])}
+    judge = Judge(Held(2, "refunded 1.0 euros of order 17"), plans=[PLAN[:1]])
+    graph = certified(executor, judge, checks=checks, checkpointer=InMemorySaver())
+    run(graph, ASK, is_async)
+    state = run(graph, edit(mode, "refund", order=17, amount=1.0), is_async)
+    assert done == ["refund 17 1.0"]
+    assert [one["args"]["amount"] for one in state["effects"]] == [1.0]
+    assert seen[0] == [{"order": 17, "amount": 1.0}]
+
+
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+def test_edited_calls_before_another_question_count_as_they_were_made(mode: Any) -> None:
+    done = list[str]()
+    hitl = HumanInTheLoopMiddleware({"refund": True, "close": True}, interrupt_mode=mode)
+    model = ScriptedAgent(replies=[calls(REFUND), calls(CLOSE, first="d"), "Refunded and closed."])
+    graph = certified(
+        create_agent(model, protected(done), middleware=[hitl]),
+        Judge(Held(3, "refunded 1.0 euros of order 17")),
+        checkpointer=InMemorySaver(),
+    )
+    graph.invoke(ASK, CONFIG)
+    graph.invoke(edit(mode, "refund", order=17, amount=1.0), CONFIG)
+    state = graph.invoke(edit(mode, "close", order=18), CONFIG)
+    assert done == ["refund 17 1.0", "close 18"]
+    assert [one["args"] for one in state["effects"]] == [{"order": 17, "amount": 1.0}, {"order": 18}]
 
 
 @pytest.mark.parametrize("is_async", [False, True])

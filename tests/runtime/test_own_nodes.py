@@ -88,7 +88,7 @@ def test_a_call_through_certigraph_is_counted_once(tmp_path: Path):
 def test_graphs_of_slots_alone_stay_as_they_are():
     graph = sdp.build()
     assert own_nodes_of(graph) == set()
-    assert meter_own_nodes(graph, Spent) is graph
+    assert meter_own_nodes(graph, Budget(), Spent) is graph
     assert own_nodes_of(build_graph(BUILD)) == {"reset", "choose", "act"}
 
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 import operator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import pytest
 from deepagents import create_deep_agent
@@ -15,18 +15,20 @@ from langchain.agents.middleware import (
     HumanInTheLoopMiddleware,
     ModelCallLimitMiddleware,
     SummarizationMiddleware,
+    hook_config,
 )
 from langchain.agents.structured_output import ToolStrategy
-from langchain_core.messages import AIMessage
-from langchain_core.tools import tool
+from langchain_core.messages import AIMessage, RemoveMessage, ToolMessage
+from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.prebuilt import ToolNode, tools_condition
+from langgraph.prebuilt import ToolNode, ToolRuntime, tools_condition
+from langgraph.types import Command
 from pydantic import BaseModel
 
 import certigraph
 from certigraph.middleware import Certified, EffectsOnce, OrderedCalls, ProgressGate, stack
-from certigraph.nodes.for_messages import audit, certify
+from certigraph.nodes.for_messages import audit, certified_end, certify
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
 
@@ -112,6 +114,24 @@ def test_an_answer_that_is_sent_back_is_judged_again_and_certified_once(tmp_path
     ]
 
 
+def test_checks_of_calls_with_a_secret_are_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SHOP_API_KEY", KEY)
+
+    @tool
+    def log_in(key: str) -> str:
+        """Log in."""
+        return "logged in"
+
+    asks = HumanInTheLoopMiddleware({"refund": True}, interrupt_mode="per_call")
+    middleware = stack(OrderedCalls(), asks, EffectsOnce(), Certified(model=Validator().chat), effects=LOOK_UPS)
+    replies = [calls(("log_in", {"key": KEY})), *WORK[1:]]
+    agent = create_agent(ScriptedAgent(replies=replies), [log_in, *desk([])], middleware=middleware)
+    waiting = run(agent, tmp_path)
+    resumed = certigraph.resume(waiting.folder, graph=agent, answer={"type": "approve"})
+    assert [one.tool for one in resumed.state["checks"]] == ["log_in", "refund", "mail"]
+    assert KEY not in (resumed.folder / "trajectory.jsonl").read_text()
+
+
 def test_a_person_answers_and_the_run_goes_on(tmp_path: Path):
     done = list[str]()
     asks = HumanInTheLoopMiddleware({"refund": True}, interrupt_mode="per_call")
@@ -162,12 +182,69 @@ def test_calls_that_are_no_work_are_not_recorded(tmp_path: Path):
 
 
 def test_a_summary_takes_no_effect_out_of_the_record(tmp_path: Path):
+    result = run(summing_up(), tmp_path)
+    assert [one.args for one in result.effects] == [{"order": number} for number in range(4)]
+
+
+def test_a_summary_takes_no_call_from_the_check_of_a_case(tmp_path: Path):
+    cases = certigraph.Tools(desk([]), ["Send mails 0 to 3."], check=lambda episode: len(episode.calls) == 4)
+    result = certigraph.run(summing_up(), cases, out=tmp_path)
+    assert result.scores and result.scores.value == 1
+
+
+def summing_up() -> CompiledStateGraph[Any, Any, Any, Any]:
+    """An agent that sends four mails, and whose messages a summary takes the place of."""
     summary = SummarizationMiddleware(
         ScriptedAgent(replies=["so far"] * 9), trigger=("messages", 4), keep=("messages", 1)
     )
     rounds = [calls(("mail", {"order": number}), first=f"m{number}-") for number in range(4)]
-    result = run(agent_of([*rounds, "All mails are sent."], [], summary), tmp_path)
-    assert [one.args for one in result.effects] == [{"order": number} for number in range(4)]
+    return agent_of([*rounds, "All mails are sent."], [], summary)
+
+
+REFUND, MAIL = ("refund", {"order": 17, "amount": 64.0}), ("mail", {"order": 17})
+
+
+class TakesBack(AgentMiddleware[Any, Any, Any]):
+    """Lets the model choose again where it called `close`; `removes` says whether the response is removed."""
+
+    def __init__(self, *, removes: bool) -> None:
+        self.removes = removes
+
+    @hook_config(can_jump_to=["model"])
+    def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        last = state["messages"][-1]
+        if all(one["name"] != "close" for one in last.tool_calls):
+            return None
+        return {"messages": [RemoveMessage(last.id)] if self.removes else [], "jump_to": "model"}
+
+
+@pytest.mark.parametrize("removes", [True, False])
+def test_a_response_without_answers_takes_no_later_effect_out_of_the_record(removes: bool, tmp_path: Path):
+    done = list[str]()
+    replies = [calls(("close", {"order": 17})), calls(REFUND, first="d"), calls(MAIL, first="e"), "Refunded."]
+    result = run(agent_of(replies, done, TakesBack(removes=removes)), tmp_path)
+    assert done == ["refund 17 64.0", "mail 17"]
+    assert [one.tool for one in result.effects] == ["refund", "mail"]
+    # a response that stays in the conversation is counted, as middleware counts it
+    assert [one.action for one in result.effects] == ([1, 2] if removes else [2, 3])
+    assert len(result.state["history"]) == (2 if removes else 3)
+
+
+def test_answers_in_commands_and_in_messages_of_one_node_are_recorded(tmp_path: Path):
+    @tool
+    def note(text: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+        """Note a text."""
+        return Command(update={"messages": [ToolMessage("noted", tool_call_id=tool_call_id)]})
+
+    model = ScriptedAgent(replies=[calls(REFUND, ("note", {"text": "x"})), calls(MAIL, first="d"), "Done."])
+    graph = StateGraph(MessagesState)
+    graph.add_node("agent", lambda state: {"messages": [model.invoke(state["messages"])]})
+    graph.add_node("tools", ToolNode([*desk([]), note]))
+    graph.add_edge(START, "agent")
+    graph.add_conditional_edges("agent", tools_condition)
+    graph.add_edge("tools", "agent")
+    result = run(graph.compile(), tmp_path)
+    assert [one.tool for one in result.effects] == ["refund", "note", "mail"]
 
 
 @pytest.mark.slow
@@ -179,27 +256,38 @@ def test_a_deep_agent_is_recorded(tmp_path: Path):
     assert (result.ending, [one.tool for one in result.effects]) == ("goal", ["refund", "mail"])
 
 
-def test_a_graph_with_nodes_of_for_messages_is_recorded(tmp_path: Path):
-    tools, model = desk([]), ScriptedAgent(replies=list(WORK))
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_graph_with_nodes_of_for_messages_is_recorded(is_nested: bool, tmp_path: Path):
+    graph = ending_with(is_nested=is_nested)
+    result = run(graph, tmp_path)
+    assert (result.ending, len(result.certificates), len(result.effects)) == ("goal", 1, 3)
+    assert result.usage.calls == 4, "three of the agent, one of the validator"
+    limited = run(graph, tmp_path, context=certigraph.Context(budget=certigraph.Budget(calls=3)))
+    assert (limited.ending, limited.usage.calls) == ("limit:calls", 3)
 
-    def agent(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [model.invoke(state["messages"])]}
+
+def ending_with(*, is_nested: bool) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """A graph that ends with `audit` and `certify`, which `certified_end` has in a graph of its own."""
+    tools, judge = desk([]), Validator().chat
 
     class State(MessagesState):
         certigraph: dict[str, Any]
 
+    def agent(state: MessagesState) -> dict[str, Any]:
+        made = sum(isinstance(one, AIMessage) for one in state["messages"])
+        return {"messages": [ScriptedAgent(replies=WORK[made:]).invoke(state["messages"])]}
+
     graph = StateGraph(State)
     graph.add_node("agent", agent)
     graph.add_node("tools", ToolNode(tools))
-    graph.add_node("audit", audit(tools, model=Validator().chat))
-    graph.add_node("certify", certify())
+    graph.add_node("end", certified_end(tools, model=judge) if is_nested else audit(tools, model=judge))
     graph.add_edge(START, "agent")
-    graph.add_conditional_edges("agent", tools_condition, {"tools": "tools", END: "audit"})
+    graph.add_conditional_edges("agent", tools_condition, {"tools": "tools", END: "end"})
     graph.add_edge("tools", "agent")
-    graph.add_edge("audit", "certify")
-    result = run(graph.compile(name="own"), tmp_path)
-    assert (result.ending, len(result.certificates), len(result.effects)) == ("goal", 1, 3)
-    assert result.usage.calls == 4, "three of the agent, one of the validator"
+    if not is_nested:
+        graph.add_node("certify", certify())
+        graph.add_edge("end", "certify")
+    return graph.compile(name="own")
 
 
 def test_logs_with_a_reducer_are_recorded_once(tmp_path: Path):
@@ -246,6 +334,48 @@ def test_a_request_is_needed_and_holds_no_secret(tmp_path: Path, monkeypatch: py
         certigraph.run(agent_of([], []), task=" ", out=tmp_path)
     with pytest.raises(certigraph.Fault, match="holds a secret"):
         certigraph.run(agent_of([], []), task="Use sk-shop-0123456789abcdef.", out=tmp_path)
+
+
+EDITED = {"type": "edit", "edited_action": {"name": "refund", "args": {"order": 17, "amount": 1.0}}}
+
+
+@pytest.mark.parametrize(("mode", "answer"), [("batched", {"decisions": [EDITED]}), ("per_call", EDITED)])
+def test_a_call_that_a_person_edited_is_recorded_as_it_was_made(mode: Any, answer: Any, tmp_path: Path):
+    done = list[str]()
+    asks = HumanInTheLoopMiddleware({"refund": True}, interrupt_mode=mode)
+    agent = agent_of([calls(REFUND, MAIL), "Refunded."], done, asks)
+    waiting = run(agent, tmp_path)
+    result = certigraph.resume(waiting.folder, graph=agent, answer=answer)
+    assert sorted(done) == ["mail 17", "refund 17 1.0"]
+    assert [(one.tool, one.args.get("amount")) for one in result.effects] == [("refund", 1.0), ("mail", None)]
+    assert [step.action.text for step in result.state["history"]] == ["refund(order=17, amount=1.0); mail(order=17)"]
+
+
+class Customer(NamedTuple):
+    """Context of an agent."""
+
+    name: str
+
+
+@tool
+def who(runtime: ToolRuntime[Any, Any]) -> str:
+    """Say for whom the agent works."""
+    return f"it is {runtime.context}"
+
+
+@pytest.mark.parametrize(("own", "seen"), [(None, "it is None"), (Customer("Eve"), "it is Customer(name='Eve')")])
+def test_tools_of_an_agent_get_the_callers_context_and_not_certigraphs(own: Any, seen: str, tmp_path: Path):
+    agent = create_agent(ScriptedAgent(replies=[calls(("who", {})), "Done."]), [who])
+    result = run(agent, tmp_path, context=certigraph.Context(own=own))
+    assert result.state["observation"].text == seen
+
+
+@pytest.mark.parametrize("given", [{"task": REQUEST}, {"benchmark": certigraph.Tools([who], ["Who is it?"])}])
+def test_an_agent_with_a_context_of_its_own_is_refused(given: dict[str, Any], tmp_path: Path):
+    agent = create_agent(ScriptedAgent(replies=[]), [who], context_schema=Customer)
+    with pytest.raises(certigraph.Fault, match="Customer"):
+        certigraph.run(agent, **given, out=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
 
 
 # Spans of OpenTelemetry.

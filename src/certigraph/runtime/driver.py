@@ -40,12 +40,12 @@ from certigraph.runtime.graph_sources import (
     own_nodes_of,
     score_own,
 )
-from certigraph.runtime.outside_runs import is_outside_agent, load_tools_of
+from certigraph.runtime.outside_runs import context_for, is_outside_agent, load_tools_of
 from certigraph.runtime.recorder import Recorder
 from certigraph.runtime.registry import GRAPHS, graph_module
 from certigraph.runtime.storage import open_storage
 from certigraph.state.endings import FINISHED, Fault, LimitReached, Stopped
-from certigraph.state.records import Scores, Task, Usage
+from certigraph.state.records import Action, Scores, Task, Usage
 from certigraph.state.step import best_scores
 from certigraph.state.tools import name_ending
 from certigraph.state.trajectory import Event, Footer, Resumed, total_usage
@@ -221,32 +221,37 @@ async def drive_run(
             stores = (graph.store, store) if isinstance(graph, AgentGraph) else (store, graph.store)
             ready = graph.copy({"checkpointer": saver, "store": next(filter(None, stores), None)})
             if not _is_shipped(graph):
-                ready = meter_own_nodes(ready, lambda: recorder.trajectory.usage.spent())  # noqa: PLW0108 - grows
-            outcome = await _run_graph(ready, task, context, folder.name, recorder, resuming=resuming, answer=answer)
+                spent = lambda: recorder.trajectory.usage.spent()  # noqa: E731, PLW0108 - grows
+                ready = meter_own_nodes(ready, context.budget, spent)
+            log = _create_log(graph, context)
+            outcome = await _run_graph(
+                ready, task, context, folder.name, recorder, log, resuming=resuming, answer=answer
+            )
         if outcome.ending:
-            scores, problem = await _score_run(graph, outcome.state, task, context)
+            scores, problem = await _score_run(graph, outcome.state, task, context, log.actions if log else ())
             ending, message = outcome.ending, outcome.message
             if ending == FINISHED and problem:
                 ending, message = problem.ending, str(problem)
             elif ending == FINISHED:
-                is_judged = not (isinstance(live_benchmark(context), Tools) and is_outside_agent(graph))
-                ending, message = _name_ending(graph, outcome.state, scores if is_judged else None)
+                ending, message = _name_ending(graph, outcome.state, None if log else scores)
                 if isinstance(live_benchmark(context), Tools):
                     ending = name_ending(ending, outcome.state.get("history", ()), judged=True)  # by the score
             usage = recorder.trajectory.usage
             recorder.write(Footer(ending=ending, message=redact_message(message), scores=scores, usage=usage))
 
 
-async def _score_run(graph: AnyGraph, state: Any, task: Task, context: Context) -> tuple[Scores | None, Fault | None]:
+async def _score_run(
+    graph: AnyGraph, state: Any, task: Task, context: Context, recorded: Sequence[Action]
+) -> tuple[Scores | None, Fault | None]:
     """Return the scores of a run, and the failure of its world if the run cannot be scored.
 
-    If a user's own graph did not act in the run's world, what it left in its state is scored.
+    If a user's own graph did not act in the run's world, its recorded calls are scored, and what it left in its state.
     """
     try:
         live = await score_world(state, context)
         if method_of(graph):
             return best_scores(state, live), None
-        return live or await score_own(state, task, context), None
+        return live or await score_own(state, task, context, recorded), None
     except Fault as fault:
         return (best_scores(state, None) if method_of(graph) else None), fault
     except Exception:  # noqa: BLE001 - as in `score_world`: the ending of the run is kept
@@ -266,6 +271,7 @@ async def _run_graph(
     context: Context,
     thread: str,
     recorder: Recorder,
+    log: ConversationLog | None,
     *,
     resuming: bool,
     answer: JsonValue,
@@ -279,7 +285,7 @@ async def _run_graph(
     world = live_benchmark(context)
     try:
         inputs: Any = {"task": task} if _is_shipped(graph) else input_of(graph, task)
-        if isinstance(world, Tools) and is_outside_agent(graph) and not resuming:
+        if log and isinstance(world, Tools) and not resuming:
             await call_world(world.begin, task, Runtime(context=context), task)
     except Fault as fault:
         return _GraphOutcome({}, fault.ending, str(fault))
@@ -289,7 +295,7 @@ async def _run_graph(
         # Superseded work is in no checkpoint but was paid for: it counts against the budget of the resumed run.
         superseded_usage = total_usage(e.usage for e in before.superseded).spent()
         context = restarted_context(context, before.resumes).model_copy(update={"lost": superseded_usage})
-    state, ending, message = await _stream_graph(graph, inputs, config, context, recorder)
+    state, ending, message = await _stream_graph(graph, inputs, config, context, recorder, log)
     if isinstance(inputs, Command) and ending == "error:data":
         await _check_answer_used(graph, config, inputs, recorder, message)
     events = recorder.trajectory.events
@@ -335,7 +341,7 @@ def _is_shipped(graph: AnyGraph) -> bool:
 
 
 async def _stream_graph(
-    graph: AnyGraph, inputs: Any, config: Any, context: Context, recorder: Recorder
+    graph: AnyGraph, inputs: Any, config: Any, context: Context, recorder: Recorder, log: ConversationLog | None
 ) -> _GraphOutcome:
     """Run the graph. Return its final state, or else the ending that stopped it.
 
@@ -350,11 +356,12 @@ async def _stream_graph(
         saved_first = context.checkpoints or isinstance(live_benchmark(context), Tools)
         durability: Literal["sync", "async"] = "sync" if saved_first else "async"
         with (
-            send_usage_to(_usage_receiver(graph, context, recorder)),
+            send_usage_to(_usage_receiver(recorder, log)),
             use_call_log(partial(recorder.begin_call, max_calls=context.budget.calls)),
             use_exchange_log(recorder.prompts.keep if recorder.prompts else None),
         ):
-            states: Any = graph.astream(inputs, config, context=context, stream_mode="values", durability=durability)
+            given = context_for(graph, context) if log else context
+            states: Any = graph.astream(inputs, config, context=given, stream_mode="values", durability=durability)
             async for state in states:
                 waits = waits or INTERRUPT_KEY in state
     except Stopped as stopped:
@@ -371,12 +378,19 @@ async def _stream_graph(
     return _GraphOutcome(None if waits else state, "", "")
 
 
-def _usage_receiver(graph: AnyGraph, context: Context, recorder: Recorder) -> UsageReceiver:
-    """Return what receives the reports of nodes. Those of a user's own agent get records of its messages."""
+def _create_log(graph: AnyGraph, context: Context) -> ConversationLog | None:
+    """Return what makes records of the messages of an agent that was made elsewhere, None for any other graph."""
     world = live_benchmark(context)
     if not (isinstance(world, Tools) and is_outside_agent(graph)):
+        return None
+    return ConversationLog(load_tools_of(graph, world))
+
+
+def _usage_receiver(recorder: Recorder, log: ConversationLog | None) -> UsageReceiver:
+    """Return what receives the reports of nodes, with records of an agent's messages if there is a log of them."""
+    if log is None:
         return recorder.record_usage
-    log = ConversationLog(load_tools_of(graph, world), recorder.trajectory.events)
+    log.recall(recorder.trajectory.events)
     return lambda report: recorder.record_usage(log.extend(report))
 
 

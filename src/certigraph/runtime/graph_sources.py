@@ -11,11 +11,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType, SimpleNamespace
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, NamedTuple, cast, get_args, get_type_hints
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import ToolCall as CalledTool
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs, var_child_runnable_config
@@ -27,7 +28,7 @@ from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defin
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
-from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of, shipped_benchmarks
+from certigraph.adapters.benchmarks import benchmark_of, call_world, shipped_benchmarks
 from certigraph.adapters.episodes import LiveEpisode, call_environment
 from certigraph.adapters.imports import import_installed, import_named, installed, unknown_name
 from certigraph.adapters.models.exchanges import Exchange
@@ -44,11 +45,12 @@ from certigraph.adapters.models.usage import (
 )
 from certigraph.adapters.own_modules import name_own_module
 from certigraph.adapters.processes import Setting
-from certigraph.adapters.protocols import Benchmark, Context
+from certigraph.adapters.protocols import Benchmark, Budget, Context
 from certigraph.adapters.tools.world import Tools
 from certigraph.graphs import GRAPH_GROUP
 from certigraph.graphs.assembly import SWAPPED_KEY, method_of, operators_of, specs_of_nodes
 from certigraph.nodes.conversations import rounds_in, steps_of
+from certigraph.nodes.made_calls import MadeCalls
 from certigraph.nodes.message_gates import records_of
 from certigraph.nodes.slots import node_position, spec_of
 from certigraph.state.endings import (
@@ -307,11 +309,19 @@ def _checked_ending(ending: Any, where: str, message: str = "") -> NamedEnding:
 # The score of a user's own graph that did not act through the node `act`.
 
 
-async def score_own(state: Mapping[str, Any], task: Task, context: Context) -> Scores | None:
+async def score_own(
+    state: Mapping[str, Any], task: Task, context: Context, recorded: Sequence[Action] = ()
+) -> Scores | None:
     """Score what a user's own graph left in its state, in a fresh world of the task; None if there is nothing to score.
 
     `scores` in the state are returned as they are. Else `actions` in the state, texts or Actions, are taken in order.
     Else `answer`, or the last message of the model, is submitted if the benchmark asks questions.
+
+    Args:
+        state: the graph's last state.
+        task: the task.
+        context: the context of the run.
+        recorded: calls of tools that the run recorded; without any, those in the messages of the state count.
     """
     if isinstance(given := state.get("scores"), Scores):
         return given
@@ -319,7 +329,7 @@ async def score_own(state: Mapping[str, Any], task: Task, context: Context) -> S
     benchmark = benchmark_of(task, runtime)
     actions = _actions_of(state, takes_answers=benchmark.answers)
     if isinstance(benchmark, Tools):
-        actions = [*_calls_in(state), *actions]
+        actions = [*(recorded or _calls_in(state)), *actions]
     if not actions or context.environment is not None:
         return None
     return await call_world(_score_actions, task, runtime, task, actions, benchmark)
@@ -357,21 +367,22 @@ def _score_actions(task: Task, actions: Sequence[Action], benchmark: Benchmark) 
 # an event in the trajectory.
 
 
-def meter_own_nodes(graph: AnyGraph, spent: Callable[[], Spent]) -> AnyGraph:
+def meter_own_nodes(graph: AnyGraph, budget: Budget, spent: Callable[[], Spent]) -> AnyGraph:
     """Return a copy of a graph that also measures the usage of nodes that are not slots.
 
-    Nodes of slots measure their own usage, and so do the nodes of graphs inside nodes: both stay as they are. Without
-    any other node the graph itself is returned.
+    Nodes of slots measure their own usage, and those of graphs inside nodes too: nodes with either stay as they are.
+    Without any other node the graph itself is returned.
 
     Args:
         graph: the compiled graph.
+        budget: the budget of the run.
         spent: function that returns what the run has spent so far.
     """
     own = own_nodes_of(graph)
     wrapped = {
-        name: node.copy({"bound": _metered(name, node.bound, spent)})
+        name: node.copy({"bound": _metered(name, node.bound, budget, spent)})
         for name, node in graph.nodes.items()
-        if name in own and not node.subgraphs
+        if name in own and not any(map(_has_slots, node.subgraphs or ()))
     }
     return graph.copy({"nodes": {**graph.nodes, **wrapped}}) if wrapped else graph
 
@@ -381,18 +392,26 @@ def own_nodes_of(graph: AnyGraph) -> set[str]:
     return graph.builder.nodes.keys() - set(slots_of(graph))
 
 
-def _metered(name: str, bound: Any, spent: Callable[[], Spent]) -> RunnableCallable:
-    async def node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Any:
+def _has_slots(graph: object) -> bool:
+    """Return whether a graph inside a node, or one inside that graph, has nodes that measure their own usage."""
+    if not isinstance(graph, CompiledStateGraph):
+        return True
+    inner = [one for node in graph.nodes.values() for one in node.subgraphs or ()]
+    return bool(slots_of(graph)) or any(map(_has_slots, inner))
+
+
+def _metered(name: str, bound: Any, budget: Budget, spent: Callable[[], Spent]) -> RunnableCallable:
+    async def node(state: Any, config: RunnableConfig) -> Any:
         step, place = node_position(config)
-        meter = Meter(name, context_of(runtime).budget, spent(), CallOrigin(step, *place))
+        meter, made = Meter(name, budget, spent(), CallOrigin(step, *place)), MadeCalls()
         started, update = time.perf_counter(), None
         try:
             meter.check()
-            metered = merge_configs(config, {"callbacks": [_ChatUsage(meter)]})
+            metered = merge_configs(config, {"callbacks": [_ChatUsage(meter), made]})
             with metering(meter), _child_config(metered):
                 async with meter.within_seconds():
                     output = await bound.ainvoke(state, metered)
-            update = _update_of(output)
+            update = _note_made(_update_of(output), made, state)
             return output
         finally:
             usage = meter.usage(time.perf_counter() - started)
@@ -414,8 +433,46 @@ def _update_of(output: Any) -> dict[str, Any]:
     if isinstance(output, Command):
         return _update_of(output.update)
     if isinstance(output, (list, tuple)):
-        return {key: value for part in output for key, value in _update_of(part).items()}
+        return _join_updates([_update_of(part) for part in output])
     return {key: _to_plain(value) for key, value in output.items()} if isinstance(output, Mapping) else {}
+
+
+def _join_updates(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the updates of one output as one, with the messages of all. Of another key the last value is shown."""
+    joined = {key: value for part in parts for key, value in part.items()}
+    written = [part["messages"] for part in parts if "messages" in part]
+    if len(written) > 1 and not any(isinstance(one, Overwrite) for one in written):
+        joined["messages"] = [message for one in written for message in (one if isinstance(one, list) else [one])]
+    return joined
+
+
+def _note_made(update: dict[str, Any], made: MadeCalls, state: Any) -> dict[str, Any]:
+    """Return the update of a node in which answers of tools name the call that was made, where it was changed."""
+    messages, chosen = update.get("messages"), {one["id"]: one for one in _chosen_calls(state)}
+
+    def note(one: Any) -> Any:
+        if not isinstance(one, Mapping) or one.get("type") != "tool":
+            return one
+        return _to_plain(made.note(ToolMessage.model_validate(one), chosen.get(one["tool_call_id"])))
+
+    if not made.calls or messages is None or isinstance(messages, Overwrite):
+        return update
+    return {**update, "messages": [note(one) for one in messages] if isinstance(messages, list) else note(messages)}
+
+
+def _chosen_calls(state: Any) -> Sequence[CalledTool]:
+    """Return the calls of the model in the input of a node: those that were sent to it, or those of the last response.
+
+    These are the inputs that a `ToolNode` takes.
+    """
+    if isinstance(state, Mapping) and "tool_call" in state:
+        return [state["tool_call"]]
+    given = state.get("messages") if isinstance(state, Mapping) else getattr(state, "messages", state)
+    parts = given if isinstance(given, list) else []
+    sent = [one for one in parts if isinstance(one, dict) and one.get("type") == "tool_call"]
+    return cast(list[CalledTool], sent) or next(
+        (one.tool_calls for one in reversed(parts) if isinstance(one, AIMessage)), []
+    )
 
 
 def _to_plain(value: Any) -> Any:

@@ -9,10 +9,12 @@ from typing import Any
 
 from langchain_core.tools import BaseTool
 
+from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Tools
 from certigraph.graphs.assembly import EpisodicGraph
 from certigraph.nodes.outside_agents import OutsideEffects, load_outside_tools
-from certigraph.runtime.graph_sources import AnyGraph
+from certigraph.runtime.graph_sources import AnyGraph, slots_of
+from certigraph.state.endings import Fault
 
 OWN_MODEL = "its own"
 """What headers name as the model of such an agent: the context of the run has none for it."""
@@ -44,6 +46,27 @@ def load_tools_of(graph: AnyGraph, cases: Tools | None = None) -> Tools:
     return load_outside_tools(tools, effects)
 
 
+def check_no_schema(graph: AnyGraph) -> None:
+    """Check that an agent needs no context of a type of its own.
+
+    Raises:
+        Fault: ("data") it has a `context_schema`.
+    """
+    if (schema := graph.builder.context_schema) not in (None, Context):
+        named = getattr(schema, "__name__", schema)
+        reason = f"the agent {graph.name!r} has a context of its own ({named}), which no run keeps"
+        raise Fault("data", f"{reason}: use its invoke or stream, or build it without context_schema")
+
+
+def context_for(graph: AnyGraph, context: Context) -> Any:
+    """Return what an agent's tools and middleware read as `runtime.context`: the caller's own, or None.
+
+    Operators of certigraph's in its graph need the context of the run, and so do nodes that are typed for it.
+    """
+    is_typed = graph.builder.context_schema is Context or slots_of(graph)
+    return context if is_typed else context.own
+
+
 def _tools_in(graph: AnyGraph) -> list[BaseTool]:
     """Return the tools of the graph's `ToolNode`s, each once."""
     nodes = (getattr(node.runnable, "tools_by_name", {}) for node in graph.builder.nodes.values())
@@ -57,4 +80,4 @@ def _functions_of(graph: AnyGraph) -> Iterable[Any]:
         yield getattr(node.runnable, "afunc", None)
 
 
-__all__ = ["OWN_MODEL", "is_outside_agent", "load_tools_of"]
+__all__ = ["OWN_MODEL", "check_no_schema", "context_for", "is_outside_agent", "load_tools_of"]

@@ -57,7 +57,7 @@ from certigraph.runtime.files import (
     slug_of,
 )
 from certigraph.runtime.graph_sources import AnyGraph, own_operators_of, slots_of
-from certigraph.runtime.outside_runs import OWN_MODEL, is_outside_agent
+from certigraph.runtime.outside_runs import OWN_MODEL, check_no_schema, is_outside_agent
 from certigraph.runtime.recorder import Listener, Recorder, lock_trajectory
 from certigraph.runtime.registry import (
     GRAPHS,
@@ -158,6 +158,8 @@ async def arun(
     live = load_benchmark(named, context.data) if isinstance(named, str) else complete_benchmark(named)
     defaults = {"benchmark": live, "limits": context.limits or live.limits}
     context = context.model_copy(update={**defaults, "checkpoints": context.checkpoints or default_checkpoints()})
+    if isinstance(live, Tools) and is_outside_agent(compiled):
+        check_no_schema(compiled)
     chosen = redact_record(name_task(choose(task, live), live))
     named_models = (context.model, *context.roles.values()) if context.chat is None else ()
     for model in named_models:
