@@ -226,7 +226,7 @@ class _Making:
         Raises:
             GraphInterrupt: a person has to decide about its outcome; the question may have ended the work before.
         """
-        if self._one.entry.start:
+        if self._one.entry.start and not self._one.entry.runs_elsewhere:
             await self._settle()
         return self._one.entry.answer is not None and self._one.entry.answer.lost
 
