@@ -3,14 +3,14 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+from langchain.agents.middleware import ModelRequest, ModelResponse
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.processes import wait_for_node
 from certigraph.adapters.protocols import Operator
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.middleware.progress import RecordsState
-from certigraph.middleware.views import AgentParts, DeclaresEffects, SeenTurns, UsageState, usage_update
+from certigraph.middleware.views import AgentParts, DeclaresEffects, MarksMessages, SeenTurns, UsageState, usage_update
 from certigraph.nodes.beliefs import to_memory
 from certigraph.nodes.message_beliefs import (
     KEPT_ROUNDS,
@@ -29,7 +29,7 @@ class BeliefState(RecordsState, UsageState):
     """State of an agent with a belief, which is plain JSON in `certigraph`."""
 
 
-class BeliefMemory(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
+class BeliefMemory(DeclaresEffects, MarksMessages):
     """Keeps a long run within a bounded context: a belief takes the place of older tool calls (CGDP's memory).
 
     The belief holds facts with their sources, and open questions. A model updates it, with one call for each response

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, get_args
 from urllib.parse import quote
 
 from langchain.agents.middleware import (
-    AgentMiddleware,
     AgentState,
     ExtendedModelResponse,
     ModelRequest,
@@ -29,7 +28,7 @@ from certigraph.adapters.models.usage import Call, Meter, usage_of
 from certigraph.adapters.processes import is_invoked, run_in_thread, wait_for_node
 from certigraph.adapters.protocols import Budget
 from certigraph.adapters.tools.positions import NAMESPACE_KEY, TASK_KEY
-from certigraph.middleware.views import USAGE_KEY, UsageState
+from certigraph.middleware.views import USAGE_KEY, MarksMessages, UsageState
 from certigraph.nodes.conversations import refuse, rounds_in
 from certigraph.nodes.requests import requests_in
 from certigraph.state.endings import Fault, LimitReached
@@ -177,7 +176,7 @@ PAGE = 500
 """Number of items that are read of a store at once."""
 
 
-class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
+class BudgetLimit(MarksMessages):
     """Limits the model calls, tokens, dollars and seconds of an agent, also over kills.
 
     The budget is checked before each request. If it is used up, a message that says so takes the place of the model's

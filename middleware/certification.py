@@ -23,10 +23,20 @@ from certigraph.adapters.spans import find_span, note_on_span
 from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outcomes import Effect
-from certigraph.adapters.tools.rules import Corrections, FactForms, Rules
+from certigraph.adapters.tools.rules import Corrections, FactForms, Rules, load_rules
+from certigraph.adapters.user_warnings import warn_user
 from certigraph.middleware.conditions import create_commit_tool, read_commitments
 from certigraph.middleware.turns import begin_turn, describe_turn, keep_calls, read_turn
-from certigraph.middleware.views import DeclaresEffects, SeenTurns, UsageState, add_instructions, usage_update
+from certigraph.middleware.views import (
+    Answer,
+    DeclaresEffects,
+    SeenTurns,
+    UsageState,
+    add_instructions,
+    mark_messages,
+    note_change,
+    usage_update,
+)
 from certigraph.nodes.answer_audits import MAX_RETURNS, MAX_RETURNS_IN_CHAT, SENT_BACK
 from certigraph.nodes.call_checks import check_calls
 from certigraph.nodes.conversations import (
@@ -38,7 +48,6 @@ from certigraph.nodes.conversations import (
     find_turn,
     is_note,
     mark_answer,
-    note_made,
     refuse,
     rounds_in,
     state_of,
@@ -52,8 +61,6 @@ from certigraph.state.call_checks import CallCheck
 from certigraph.state.effects import list_effects
 from certigraph.state.endings import FINISHED, GAVE_UP, STOPPED, Refused
 from certigraph.state.records import Certificate
-
-Answer = ToolMessage | Command[Any]
 
 
 class CertifiedState(AgentState[Any], UsageState):
@@ -131,6 +138,7 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
         if end not in ("always", "unless_left", "never"):
             raise ValueError(f"end={end!r}: give 'always', 'unless_left' or 'never'")
         load_checks(checks or {})
+        self._rules = load_rules(rules or {}, facts or {}, after or {})
         self._seen = SeenTurns()
         self.model, self.effects, self.policy = model, OutsideEffects(effects), format_policy(policy)
         self.tools = [create_commit_tool()] if by_agent else []
@@ -158,15 +166,24 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Say to the agent how its calls are checked, and note the agent's parts for the hooks after its response."""
-        self._seen.note(request)
+        self._note(request)
         return handler(self._extend(request))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Say to the agent how its calls are checked, and note the agent's parts for the hooks after its response."""
-        self._seen.note(request)
+        self._note(request)
         return await handler(self._extend(request))
+
+    def _note(self, request: ModelRequest[Any]) -> None:
+        """Note the parts of the agent, and warn of rules that none of its tools meets."""
+        if (new := self._seen.note(request)) is None:
+            return
+        try:
+            self._rules.check_tools(new.world(self.effects.given, self._checks, self.policy))
+        except ValueError as error:
+            warn_user(f"Certified: {error}")
 
     def _extend(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         return add_instructions(request, CHECKED_NOTE) if self._check else request
@@ -249,18 +266,20 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
             **self._keep(state),
         }
         if judged.audit.confirmed or not self._has_returns_left(state):
-            return {**update, **_close({**state, **update}, judged.ending, judged.audit.reason)}
+            doubt = judged.audit.reason if judged.ending in (GAVE_UP, FINISHED) and not judged.is_confirmed else ""
+            return {**update, **_close({**state, **update}, judged.ending, judged.audit.reason, doubt)}
         return {**update, **_send_back(state, judged, runtime)}
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]) -> Answer:
         """Note that a tool gave the answer, and to which call; keep the records of a sub-agent out of the state."""
-        return _leave_out_records(_note_change(request, handler(request)))
+        return _leave_out_records(_mark(request, note_change(request, mark_messages(handler(request)))))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
     ) -> Answer:
         """Note that a tool gave the answer, and to which call; keep the records of a sub-agent out of the state."""
-        return _leave_out_records(_note_change(request, await handler(request)))
+        answer = mark_messages(await handler(request))
+        return _leave_out_records(_mark(request, note_change(request, answer)))
 
     # What the hooks are made of.
 
@@ -346,22 +365,15 @@ def _with_ids(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     return [*messages[:-1], last.model_copy(update={"tool_calls": calls})]
 
 
-def _note_change(request: ToolCallRequest, answer: Answer) -> Answer:
-    messages = request.state.get("messages", ()) if isinstance(request.state, Mapping) else ()
-    chosen = next((one for one in find_open(messages) if one["id"] == request.tool_call["id"]), None)
-    is_same = chosen is None or (chosen["name"], chosen["args"]) == (
-        request.tool_call["name"],
-        request.tool_call["args"],
-    )
+def _mark(request: ToolCallRequest, answer: Answer) -> Answer:
+    """Return the answer of a tool with a mark that the tool itself gave it."""
 
     def mark(message: Any) -> Any:
-        if not isinstance(message, ToolMessage) or message.tool_call_id != request.tool_call["id"]:
-            return message
-        return mark_answer(message if is_same else note_made(message, request.tool_call))
+        is_answer = isinstance(message, ToolMessage) and message.tool_call_id == request.tool_call["id"]
+        return mark_answer(message) if is_answer else message
 
     if isinstance(answer, Command) and isinstance(answer.update, Mapping) and "messages" in answer.update:
-        marked = [mark(one) for one in answer.update["messages"]]
-        return replace(answer, update={**answer.update, "messages": marked})
+        return replace(answer, update={**answer.update, "messages": [mark(one) for one in answer.update["messages"]]})
     return mark(answer)  # type: ignore[no-any-return]
 
 
@@ -436,15 +448,22 @@ def _send_back(state: Mapping[str, Any], judged: JudgedEnd, runtime: Runtime[Any
     return {"messages": [note], "jump_to": "model", "certigraph_turn": noted, **cleared}
 
 
-def _close(state: Mapping[str, Any], ending: str, reason: str) -> dict[str, Any]:
-    """Return the update that names the ending, also in the metadata of the last message."""
+def _close(state: Mapping[str, Any], ending: str, reason: str, doubt: str = "") -> dict[str, Any]:
+    """Return the update that names the ending, also in the metadata of the last message.
+
+    Args:
+        state: the state.
+        ending: the ending.
+        reason: why it ended so.
+        doubt: why the answer is not confirmed, which its text then says as well.
+    """
     certified, last = _certified_texts(state), state["messages"][-1]
     left = [one for one in state.get("conditions") or () if one not in certified]
     open_ = left if THE_GOAL in certified else [*left, THE_GOAL]
     metadata = {"ending": ending, "ending_reason": reason, CERTIFIED_KEY: certified, OPEN_KEY: open_}
     noted = last.model_copy(update={"response_metadata": {**last.response_metadata, **metadata}})
-    if ending == GAVE_UP and isinstance(last, AIMessage) and isinstance(last.content, str):
-        noted = noted.model_copy(update={"content": f"{last.content}\n\n{INCOMPLETE.format(reason=reason)}"})
+    if doubt and isinstance(last, AIMessage) and isinstance(last.content, str):
+        noted = noted.model_copy(update={"content": f"{last.content}\n\n{INCOMPLETE.format(reason=doubt)}"})
     return {"ending": ending, "ending_reason": reason, "messages": [noted]}
 
 

@@ -23,7 +23,7 @@ from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outputs import MADE_KEY
 from certigraph.adapters.tools.positions import NAMESPACE_KEY, require_checkpointer
 from certigraph.adapters.tools.world import Tools
-from certigraph.middleware.views import AgentParts, UsageState, names_of_forms, usage_update
+from certigraph.middleware.views import AgentParts, Answer, UsageState, mark_messages, names_of_forms, usage_update
 from certigraph.nodes.approval import WITHOUT_APPROVAL, ApprovalRule, ask_about, name_and_args, refuse_again
 from certigraph.nodes.commitments import REFUSED, commit, commit_view, refuse_beyond_commitment
 from certigraph.nodes.conversations import (
@@ -119,7 +119,10 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
     def __new__(cls, *, tools: Any = None, approve: Sequence[str] = (), **options: Any) -> "CommitTools":
         """Create the form with a node that asks, where a person is asked: each node takes time in every round."""
         asks = bool(approve) or bool(getattr(tools, "approvable", ()))
-        return super().__new__(_AskingCommitTools if asks and cls is CommitTools else cls)
+        if not asks or issubclass(cls, _AskingCommitTools):
+            return super().__new__(cls)
+        kind = _AskingCommitTools if cls is CommitTools else type(cls.__name__, (cls, _AskingCommitTools), {})
+        return super().__new__(kind)
 
     def __init__(
         self,
@@ -137,8 +140,6 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
         self._fixed = fixed and fixed.model_copy(update={"approvable": self.approve})
         self._commit = cast(AsyncOperator, commit(level=level or "tools", approvable=self.approve))
         self._parts: AgentParts | None = None
-        # of the instance: create_agent looks for hooks in the class, and its agents need no second check
-        vars(self).update(wrap_tool_call=self._refuse_or_call, awrap_tool_call=self._arefuse_or_call)
         self._node_world: tuple[tuple[BaseTool, ...], Tools] | None = None
 
     # The commitment of a turn.
@@ -147,9 +148,9 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ExtendedModelResponse[Any]:
         """Commit in the first request of a turn, offer the tools of the commitment, and judge the calls."""
-        if not _has_tools(request):
-            return ExtendedModelResponse(handler(request))
         kept, usage = self._kept(request.state), None
+        if kept is None and not _has_tools(request):
+            return ExtendedModelResponse(handler(request))
         if kept is None:
             kept, usage = wait_for_node(self._ask(request))
         response = handler(self._narrow(request, kept.commitment))
@@ -159,9 +160,9 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ExtendedModelResponse[Any]:
         """Do the same asynchronously."""
-        if not _has_tools(request):
-            return ExtendedModelResponse(await handler(request))
         kept, usage = self._kept(request.state), None
+        if kept is None and not _has_tools(request):
+            return ExtendedModelResponse(await handler(request))
         if kept is None:
             kept, usage = await self._ask(request)
         response = await handler(self._narrow(request, kept.commitment))
@@ -236,19 +237,17 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
         response = ModelResponse(result, response.structured_response)
         return ExtendedModelResponse(response, Command(update=update) if update else None)
 
-    # A graph with a `ToolNode` and no agent.
+    # A graph with a `ToolNode` and no agent. In an agent the calls of a response are judged before.
 
-    def _refuse_or_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
-    ) -> ToolMessage | Command[Any]:
-        """Refuse a call beyond the commitment."""
-        return self._refuse(request) or handler(request)
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]) -> Answer:
+        """Refuse a call beyond the commitment, if no agent has judged it."""
+        return self._refuse(request) or mark_messages(handler(request))
 
-    async def _arefuse_or_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
-    ) -> ToolMessage | Command[Any]:
-        """Do the same asynchronously."""
-        return self._refuse(request) or await handler(request)
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
+    ) -> Answer:
+        """Refuse a call beyond the commitment, if no agent has judged it."""
+        return self._refuse(request) or mark_messages(await handler(request))
 
     def _refuse(self, request: ToolCallRequest) -> ToolMessage | None:
         """Return the answer to a call that is refused; None if it is made.
@@ -258,6 +257,8 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
         """
         given, call = request.state, request.tool_call
         state: Mapping[str, Any] = {"messages": given} if isinstance(given, list) else given
+        if "request" in (state.get(COMMITMENT_KEY) or {}):  # an agent has judged the response
+            return None
         kept = self._kept(state) or (Kept.read(state[COMMITMENT_KEY]) if state.get(COMMITMENT_KEY) else None)
         if kept is None:
             fix = f"give CommitTools tools=, or the state {COMMITMENT_KEY}={{'tools': [...]}}"
@@ -278,7 +279,7 @@ class _AskingCommitTools(CommitTools):
     @property
     def name(self) -> str:
         """Name of the middleware, by which its node is drawn."""
-        return CommitTools.__name__
+        return CommitTools.__name__ if type(self) is _AskingCommitTools else type(self).__name__
 
     def after_model(self, state: CommitState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Ask a person about calls beyond the commitment."""
@@ -336,8 +337,8 @@ def _state(
 
 def _find_beyond_tools(calls: Sequence[CalledTool], commitment: Commitment) -> dict[str, str]:
     """Return by the ids of calls why they go beyond a commitment to tools; without those that do not."""
-    found = {str(call["id"]): find_problem(commitment, to_call(call), "", ()) for call in calls}
-    return {id: REFUSED.format(problem=problem) for id, problem in found.items() if problem}
+    found = [(str(call["id"]), find_problem(commitment, to_call(call), "", ())) for call in calls]
+    return {id: REFUSED.format(problem=problem) for id, problem in found if problem}
 
 
 def _find_beyond_origins(

@@ -5,16 +5,12 @@ from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.middleware.types import ToolCallRequest
-from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
-from langgraph.types import Command
 
 from certigraph.adapters.tools.outcomes import Effect
-from certigraph.middleware.views import DeclaresEffects
+from certigraph.middleware.views import Answer, DeclaresEffects, mark_messages, note_change
 from certigraph.nodes.outside_agents import OutsideEffects
 from certigraph.nodes.wrapped_tools import ONCE_MARK, ToolCopies, make_once
-
-Answer = ToolMessage | Command[Any]
 
 
 class EffectsOnce(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
@@ -28,6 +24,9 @@ class EffectsOnce(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
     awrap_tool_call=one.awrap_tool_call)`. Sub-agents of deepagents do not inherit middleware: give them tools that
     `certigraph.once` has wrapped, or the middleware in their own specification. A tool that `once` has wrapped stays as
     it is here.
+
+    Equal calls of a turn are told apart by the messages. Where other middleware removes messages of the turn, as for a
+    summary, an equal call that is chosen after that counts as the one before, and is not made again.
 
     Place: after `OrderedCalls`, `HumanInTheLoopMiddleware(interrupt_mode="per_call")` and `ToolRetryMiddleware`. A
     retry then repeats a call that is known to have failed, and never one whose outcome is unknown.
@@ -46,13 +45,13 @@ class EffectsOnce(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]) -> Answer:
         """Make a call through the ledger."""
-        return handler(self._protect(request))
+        return mark_messages(note_change(request, handler(self._protect(request))))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
     ) -> Answer:
         """Make a call through the ledger."""
-        return await handler(self._protect(request))
+        return mark_messages(note_change(request, await handler(self._protect(request))))
 
     def _protect(self, request: ToolCallRequest) -> ToolCallRequest:
         if request.tool is None or self.effects.of(request.tool) == "repeatable":

@@ -5,19 +5,16 @@ from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse, hook_config
 from langchain.agents.middleware.types import ToolCallRequest
-from langchain_core.messages import ToolMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
 
 from certigraph.adapters.models.prompts import clip
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.positions import is_sent
-from certigraph.middleware.views import DeclaresEffects, add_instructions
+from certigraph.middleware.views import Answer, DeclaresEffects, add_instructions, mark_messages
 from certigraph.nodes.conversations import ToolRound, current_round, is_denied, is_made, refuse, to_call
 from certigraph.nodes.outside_agents import OutsideEffects
 from certigraph.state.tools import ChainedCall, find_blocking
-
-Answer = ToolMessage | Command[Any]
 
 
 class OrderedCalls(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
@@ -85,14 +82,14 @@ class OrderedCalls(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]) -> Answer:
         """Make a call if its turn has come."""
         answer = self._answer_unmade(request)
-        return handler(request) if answer is None else answer
+        return mark_messages(handler(request)) if answer is None else answer
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
     ) -> Answer:
         """Make a call if its turn has come."""
         answer = self._answer_unmade(request)
-        return await handler(request) if answer is None else answer
+        return mark_messages(await handler(request)) if answer is None else answer
 
     def _answer_unmade(self, request: ToolCallRequest) -> Answer | None:
         """Return the answer to a call that is not made now: an empty command if it has to wait; None if it is made."""

@@ -15,7 +15,9 @@ from langgraph.types import Command
 from certigraph.adapters.models.prompts import bullet_list, clip, one_line
 from certigraph.adapters.processes import wait_for_node
 from certigraph.adapters.protocols import Operator
+from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.positions import require_checkpointer
+from certigraph.middleware.views import DeclaresEffects, mark_messages
 from certigraph.nodes.conversations import (
     ANSWER_NOW,
     GO_ON,
@@ -31,14 +33,14 @@ from certigraph.nodes.gates import exhaustion_gate
 from certigraph.nodes.message_gates import (
     RECORDS_KEY,
     TurnStagnation,
-    counted_rounds,
     judge_rounds,
     records_of,
+    rounds_since_progress,
     stagnation_in,
     stagnation_of_rounds,
     start_of_rounds,
 )
-from certigraph.nodes.outside_agents import Model
+from certigraph.nodes.outside_agents import Model, OutsideEffects
 from certigraph.nodes.questions import decisions_schema, interrupt_until_usable, read_decisions
 from certigraph.state.endings import EXHAUSTED, Exhausted
 from certigraph.state.records import Record
@@ -71,7 +73,7 @@ class GateDecision(Record):
     """What the person says to an agent that goes on."""
 
 
-class ProgressGate(AgentMiddleware[Any, Any, Any]):
+class ProgressGate(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
     """Notes when an agent repeats its tool calls without learning anything, and ends that (CGDP's exhaustion gate).
 
     A round is a response with tool calls. It is stale if its calls repeat recent ones and at most 30 % of what was
@@ -97,6 +99,9 @@ class ProgressGate(AgentMiddleware[Any, Any, Any]):
             needs a checkpointer), or `raise` (the exception `Exhausted` names the calls).
         exempt: names of tools that may be called again and again, such as one that waits for something. A response that
             calls no other tool is not counted.
+        effects: tools that change nothing, as `{"look_up": "repeatable"}`; as for `certigraph.agent`. A new call of any
+            other tool that did not fail is progress, whatever it is answered; then rounds are counted anew. A tool that
+            returns documents is known to search.
         model: the model that a gate asks, if it asks one.
 
     Raises:
@@ -112,6 +117,7 @@ class ProgressGate(AgentMiddleware[Any, Any, Any]):
         grace: int = 2,
         then: Then = "answer",
         exempt: Collection[str] = (),
+        effects: Mapping[str, Effect] | None = None,
         model: Model | None = None,
     ) -> None:
         super().__init__()
@@ -120,7 +126,7 @@ class ProgressGate(AgentMiddleware[Any, Any, Any]):
                 f"ProgressGate(grace={grace!r}, then={then!r}): grace is at least 1, then one of {get_args(Then)}"
             )
         self.gate, self.grace, self.then = gate or exhaustion_gate(), grace, then
-        self.exempt, self.model = frozenset(exempt), model
+        self.exempt, self.model, self.effects = frozenset(exempt), model, OutsideEffects(effects)
 
     @hook_config(can_jump_to=["end"])
     def before_model(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -136,13 +142,13 @@ class ProgressGate(AgentMiddleware[Any, Any, Any]):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
         """Refuse a call that is chosen after the answer was demanded."""
-        return self._refuse(request) or handler(request)
+        return self._refuse(request) or mark_messages(handler(request))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
     ) -> ToolMessage | Command[Any]:
         """Refuse a call that is chosen after the answer was demanded."""
-        return self._refuse(request) or await handler(request)
+        return self._refuse(request) or mark_messages(await handler(request))
 
     # A node after the model would refuse them before other hooks see them, and would cost each response a checkpoint
     # more, which is half as much again as an agent without middleware writes.
@@ -158,7 +164,7 @@ class ProgressGate(AgentMiddleware[Any, Any, Any]):
             refused = len(rounds_in(messages[place:]))
             ended = [_write_end(stagnation_in(state).reason)]
             return {"messages": ended, "jump_to": "end"} if refused > MAX_REFUSALS else None
-        rounds = counted_rounds(messages[start_of_rounds(messages) :], self.exempt)
+        rounds = rounds_since_progress(messages[start_of_rounds(messages) :], self.effects, self.exempt)
         before = stagnation_of_rounds(state, rounds)
         found = await judge_rounds(rounds, before, self.gate, runtime, messages=messages, model=self.model)
         if found == stagnation_in(state):

@@ -1,6 +1,6 @@
 """`stack`: certigraph's middleware and LangChain's in an order that works."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from langchain.agents.middleware import (
@@ -8,6 +8,7 @@ from langchain.agents.middleware import (
     HumanInTheLoopMiddleware,
     ModelFallbackMiddleware,
     ModelRetryMiddleware,
+    SummarizationMiddleware,
     ToolRetryMiddleware,
 )
 
@@ -21,6 +22,7 @@ from certigraph.middleware.ordered_calls import OrderedCalls
 from certigraph.middleware.progress import ProgressGate
 from certigraph.middleware.views import DeclaresEffects
 from certigraph.nodes.outside_agents import OutsideEffects
+from certigraph.state.endings import Stopped
 
 FIRST: tuple[type[Any], ...] = (OrderedCalls,)
 """Classes that stand before all others, in this order."""
@@ -58,14 +60,42 @@ def stack(
 
     Raises:
         ValueError: a combination cannot work; the message says what to use instead.
+        TypeError: something else than middleware is given.
     """
     for one in middleware:
+        if not isinstance(one, AgentMiddleware):
+            form = "give middleware one by one, as in stack(OrderedCalls(), Certified())"
+            raise TypeError(f"stack was given {one!r:.100}, which is not middleware: {form}")
         if isinstance(one, HumanInTheLoopMiddleware) and one.interrupt_mode != "per_call":
             reason = "it asks about all calls of a response at once, before it is known which of them are made"
             raise ValueError(f"HumanInTheLoopMiddleware(interrupt_mode='batched') cannot be used here: {reason}; {FIX}")
-        if effects and isinstance(one, DeclaresEffects) and not one.effects.given:
-            one.effects = OutsideEffects(effects)
+        if effects and isinstance(one, DeclaresEffects):
+            if one.effects.of_stack and one.effects.given != effects:
+                raise ValueError(f"{one.name} is in another stack with other effects: create one for each agent")
+            if not one.effects.given:
+                one.effects = OutsideEffects(effects, of_stack=True)
+        if isinstance(one, ToolRetryMiddleware | ModelRetryMiddleware):
+            one.retry_on = _spare_stops(one.retry_on)
+    kinds = [next((kind for kind in (*FIRST, *LAST) if isinstance(one, kind)), type(one)) for one in middleware]
+    if twice := [kind for kind in OURS if kinds.count(kind) > 1]:
+        raise ValueError(f"{twice[0].__name__} stands twice in a stack: give one")
+    if BeliefMemory in kinds and SummarizationMiddleware in map(type, middleware):
+        reason = "both bound the context, and a belief has to see the messages that a summary removes"
+        raise ValueError(
+            f"BeliefMemory and SummarizationMiddleware cannot be used together: {reason}; give one of them"
+        )
     return sorted(middleware, key=_rank)
+
+
+def _spare_stops(retry_on: Any) -> Callable[[Exception], bool]:
+    """Return what a retry repeats, without what stops a run of certigraph's: a call of unknown outcome, a budget."""
+
+    def repeats(error: Exception) -> bool:
+        if isinstance(error, Stopped):
+            return False
+        return isinstance(error, retry_on) if isinstance(retry_on, tuple) else bool(retry_on(error))
+
+    return repeats
 
 
 def _rank(one: AgentMiddleware[Any, Any, Any]) -> int:
@@ -75,6 +105,16 @@ def _rank(one: AgentMiddleware[Any, Any, Any]) -> int:
         return len(FIRST) + 1 + next(place for place, kind in enumerate(LAST) if isinstance(one, kind))
     return len(FIRST)
 
+
+OURS: tuple[type[Any], ...] = (
+    OrderedCalls,
+    ProgressGate,
+    CommitTools,
+    EffectsOnce,
+    BeliefMemory,
+    BudgetLimit,
+    Certified,
+)
 
 FIX = "give interrupt_mode='per_call'"
 

@@ -1,14 +1,16 @@
 """What middleware knows of the agent around it, and how it asks models for it."""
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, NotRequired
 
-from langchain.agents.middleware import ModelRequest
-from langchain.agents.middleware.types import PrivateStateAttr
+from langchain.agents.middleware import AgentMiddleware, ModelRequest
+from langchain.agents.middleware.types import PrivateStateAttr, ToolCallRequest
 from langchain.agents.structured_output import AutoStrategy, ToolStrategy
-from langchain_core.messages import AnyMessage, SystemMessage
+from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.config import get_config
+from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from certigraph.adapters.models.prompts import paragraphs
@@ -17,7 +19,7 @@ from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.positions import NAMESPACE_KEY
 from certigraph.adapters.tools.world import Tools
-from certigraph.nodes.conversations import find_turn
+from certigraph.nodes.conversations import find_open, find_turn, note_made
 from certigraph.nodes.outside_agents import OutsideEffects, load_outside_tools
 from certigraph.state.records import Usage
 from certigraph.state.trajectory import total_usage
@@ -107,14 +109,15 @@ class SeenTurns:
     def __init__(self) -> None:
         self._turns: OrderedDict[str, AgentParts] = OrderedDict()
 
-    def note(self, request: ModelRequest[Any]) -> None:
-        """Note a request of an agent to its model."""
+    def note(self, request: ModelRequest[Any]) -> AgentParts | None:
+        """Note a request of an agent to its model; return the parts of an agent that is seen for the first time."""
         turn = key_of_turn(request.state["messages"])
         known = next((one for one in reversed(self._turns.values()) if one.is_of(request)), None)
-        self._turns[turn] = known or AgentParts(request)
+        self._turns[turn] = parts = known or AgentParts(request)
         self._turns.move_to_end(turn)
         if len(self._turns) > MAX_TURNS:
             self._turns.popitem(last=False)
+        return None if known else parts
 
     def find(self, messages: Sequence[AnyMessage]) -> AgentParts | None:
         """Return what is known of the agent in the turn of a conversation.
@@ -130,6 +133,51 @@ def key_of_turn(messages: Sequence[AnyMessage]) -> str:
     around = str(place.get(NAMESPACE_KEY, "")).rpartition("|")[0]
     request = messages[find_turn(messages)].id if messages else ""
     return f"{place.get('thread_id', '')}|{around}|{request}"
+
+
+Answer = ToolMessage | Command[Any]
+"""What a tool call comes to."""
+
+TOOL_SOURCE = "certigraph_tool"
+"""Value of `lc_source` in `additional_kwargs` of a human message that a tool returned, as one that holds a picture."""
+
+
+def mark_messages(answer: Answer) -> Answer:
+    """Return the answer of a tool with marks on the human messages in it, so that they are no requests of a person."""
+    if not isinstance(answer, Command) or not isinstance(answer.update, Mapping) or "messages" not in answer.update:
+        return answer
+    marked = [_mark_message(one) for one in answer.update["messages"]]
+    return replace(answer, update={**answer.update, "messages": marked})
+
+
+def _mark_message(message: Any) -> Any:
+    if not isinstance(message, HumanMessage) or "lc_source" in message.additional_kwargs:
+        return message
+    return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, "lc_source": TOOL_SOURCE}})
+
+
+def note_change(request: ToolCallRequest, answer: Answer) -> Answer:
+    """Return the answer of a tool with the call as it was made, if a person changed it after it was chosen."""
+    messages = request.state.get("messages", ()) if isinstance(request.state, Mapping) else request.state
+    chosen = next((one for one in find_open(messages) if one["id"] == request.tool_call["id"]), None)
+    made = request.tool_call["name"], request.tool_call["args"]
+    if chosen is None or (chosen["name"], chosen["args"]) == made or not isinstance(answer, ToolMessage):
+        return answer
+    return note_made(answer, request.tool_call)
+
+
+class MarksMessages(AgentMiddleware[Any, Any, Any]):
+    """Middleware for which a human message that a tool returned is not a request."""
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]) -> Answer:
+        """Make a call, and mark the human messages that its tool returned."""
+        return mark_messages(handler(request))
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
+    ) -> Answer:
+        """Make a call, and mark the human messages that its tool returned."""
+        return mark_messages(await handler(request))
 
 
 class DeclaresEffects:
@@ -168,12 +216,16 @@ def usage_update(*usages: Usage) -> dict[str, Any]:
 __all__ = [
     "USAGE_KEY",
     "AgentParts",
+    "Answer",
     "DeclaresEffects",
+    "MarksMessages",
     "SeenTurns",
     "UsageState",
     "add_instructions",
     "add_usage",
     "key_of_turn",
+    "mark_messages",
     "names_of_forms",
+    "note_change",
     "usage_update",
 ]

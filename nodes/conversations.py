@@ -327,7 +327,8 @@ def state_of(messages: Sequence[AnyMessage], tools: Tools, turn: Turn) -> dict[s
         turn: what else is known of the turn.
     """
     rounds = rounds_of_turn(messages, turn)
-    open_ = rounds.pop().open if rounds and rounds[-1].open else []
+    # of a conversation that has ended, what was answered counts, and what was not is left
+    open_ = rounds.pop().open if rounds and rounds[-1].open and not turn.whole else []
     action = {"action": create_tool_action(list(map(to_call, open_)))} if open_ else {}
     return {
         "messages": list(messages),

@@ -144,7 +144,7 @@ class Executor:
 
     def __repr__(self) -> str:
         """Name the executor in messages."""
-        return f"Executor({getattr(self.graph, 'name', None) or type(self.graph).__name__})"
+        return f"Executor({self.graph.get_name()})"
 
     async def __call__(self, state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
         """Let the executor work on the request at hand; any other action is taken as usual.

@@ -4,6 +4,7 @@
 reads. The messages in the state stay as they are.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from textwrap import indent
@@ -175,11 +176,12 @@ def with_belief(
 
 def _format_belief(belief: Belief, rounds: Sequence[ToolRound], lasts: Callable[[str], bool]) -> str:
     made = [one for one in answered_calls(rounds, lasts) if one.lasting and one.made]
-    lines = dict.fromkeys(
+    counted = Counter(
         f"{one_line(format_call(one.tool, one.args))} -> {'(failed) ' if one.failed else ''}"
         f"{clip(one_line(one.answer), MAX_OUTCOME)}"
         for one in made
     )
+    lines = [f"{line} ({times} times)" if times > 1 else line for line, times in counted.items()]
     known, calls = quote(belief.text or "(nothing)"), bullet_list(lines)
     return paragraphs(KNOWN.format(known=known), MADE.format(calls=quote(calls, len(calls))) if lines else "")
 

@@ -92,6 +92,11 @@ class JudgedEnd(NamedTuple):
     usage: Usage
 
     @property
+    def is_confirmed(self) -> bool:
+        """Whether somebody judged the answer and found nothing missing."""
+        return self.audit.confirmed and self.audit.judged
+
+    @property
     def ending(self) -> str:
         """The ending, if the answer is the last one."""
         if not self.audit.confirmed:
@@ -126,7 +131,8 @@ async def judge_end(
     if refuted:
         return JudgedEnd(Audit(confirmed=False, reason=refuted), by_code, Usage(node="audit"))
     certified = {one.targets[0].text for one in by_code}
-    asks: dict[str, Any] = {ASKS_ARGUMENT: True} if ends_with_question(text) else {}
+    # nobody replies in a conversation that has ended
+    asks: dict[str, Any] = {ASKS_ARGUMENT: True} if ends_with_question(text) and not turn.whole else {}
     view: AnswerAuditView = {
         "task": state["task"],
         "action": Action(text=f"{FINISH}[{text}]", kind=FINISH, args={ANSWER_ARGUMENT: text, **asks}),

@@ -6,8 +6,9 @@ They read `messages` and write what they find under the key `certigraph`, as pla
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
+from uuid import uuid4
 
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
@@ -64,9 +65,27 @@ def check(
         if found is None:
             return {RECORDS_KEY: records}
         checked = [*records.get("checked", ()), *(one.model_dump(mode="json") for one in found.checks)]
-        return {"messages": [*found.messages], RECORDS_KEY: {**records, "checked": checked}}
+        messages = _part_response(state["messages"], found.messages)
+        return {"messages": messages, RECORDS_KEY: {**records, "checked": checked}}
 
     return MessageNode(check, "check")
+
+
+def _part_response(messages: Sequence[AnyMessage], found: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return what a check found as messages after which a `ToolNode` makes the calls that are left, and no others.
+
+    It makes all calls of the latest response. So the calls that are left become a response of their own.
+    """
+    response = next(one for one in reversed([*messages, *found]) if isinstance(one, AIMessage))
+    answers = [one for one in found if isinstance(one, ToolMessage)]
+    answered = {one.tool_call_id for one in answers}
+    refused, left = [list[Any](), list[Any]()]
+    for call in response.tool_calls:
+        (refused if call["id"] in answered else left).append(call)
+    if not (refused and left):
+        return list(found)
+    rest = AIMessage("", id=uuid4().hex, name=response.name, tool_calls=left)
+    return [response.model_copy(update={"tool_calls": refused}), *answers, rest]
 
 
 def after_check(state: MessageState) -> Literal["calls", "refused", "answer"]:

@@ -34,7 +34,7 @@ from certigraph.nodes.conversations import (
 )
 from certigraph.nodes.gates import exhaustion_gate
 from certigraph.nodes.operators import call_operator
-from certigraph.nodes.outside_agents import Model, OutsideAgent, no_tools
+from certigraph.nodes.outside_agents import Model, OutsideAgent, OutsideEffects, no_tools
 from certigraph.nodes.requests import requests_in
 from certigraph.nodes.tools import observe
 from certigraph.state.channels import LogIndexes
@@ -105,6 +105,30 @@ def counted_rounds(messages: Sequence[AnyMessage], exempt: Collection[str] = ())
     """
     rounds = (one for one in rounds_in(messages) if not one.open)
     return [one for one in rounds if not all(call["name"] in exempt for call in one.calls)]
+
+
+def rounds_since_progress(
+    messages: Sequence[AnyMessage], effects: OutsideEffects, exempt: Collection[str] = ()
+) -> list[ToolRound]:
+    """Return the rounds that a gate counts, from the latest one on in which a call did something new.
+
+    Calls of tools that change nothing find something new or not, which the gate judges. A tool of which nobody says
+    what it changes may do something, unless it returned documents.
+
+    Args:
+        messages: a conversation, or a part of it.
+        effects: what the user says of the tools.
+        exempt: as for `counted_rounds`.
+    """
+    rounds, known, start = counted_rounds(messages, exempt), set[str](), 0
+    for number, one in enumerate(rounds, 1):
+        for call, answer in zip(one.calls, one.answers, strict=True):
+            digest = to_call(call).digest()
+            acts = effects.given.get(call["name"]) != "repeatable" and answer is not None and not _documents_of(answer)
+            if acts and digest not in known and answer and is_made(answer) and answer.status != "error":
+                start = number
+            known.add(digest)
+    return rounds[max(start - 1, 0) :]
 
 
 def observation_of(one: ToolRound) -> Observation:
@@ -296,6 +320,7 @@ __all__ = [
     "measure_rounds",
     "observation_of",
     "records_of",
+    "rounds_since_progress",
     "stagnation_in",
     "stagnation_of_rounds",
     "start_of_rounds",

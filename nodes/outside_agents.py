@@ -63,7 +63,7 @@ def load_outside_tools(
         deadline: as for `agent`.
         limits: as for `agent`.
     """
-    usable = [tool if isinstance(tool, dict) else _usable(tool) for tool in tools]
+    usable = [one for tool in tools if (one := tool if isinstance(tool, dict) else _usable(tool)) is not None]
     names = {tool.name if isinstance(tool, BaseTool) else getattr(tool, "__name__", "") for tool in usable}
     known = {name: effect for name, effect in (effects or {}).items() if name in names}
     if not names:
@@ -82,13 +82,14 @@ def no_tools() -> Tools:
 
 
 def _usable(tool: Any) -> Any:
-    try:
-        load_tools([tool], reserved=frozenset())
-    except (ValueError, TypeError):
-        if not isinstance(tool, BaseTool):
-            raise
-        return _stand_in(tool.name, tool.description)
-    return tool
+    """Return a tool as it is, or what stands for it; None for one whose name no model can use."""
+    for one in (tool, _stand_in(tool.name, tool.description)) if isinstance(tool, BaseTool) else (tool,):
+        try:
+            load_tools([one], reserved=frozenset())
+        except ValueError:
+            continue
+        return one
+    return None
 
 
 def stand_in_tools(names: Iterable[str]) -> list[BaseTool]:
@@ -110,12 +111,16 @@ class OutsideEffects:
 
     Args:
         effects: as for `agent`. What it says of tools that the agent does not have is for other agents.
+        of_stack: whether `stack` gave them, and not the user to the middleware itself.
 
     Raises:
-        ValueError: something else than an effect is given.
+        ValueError, TypeError: something else than effects by the names of tools is given.
     """
 
-    def __init__(self, effects: Mapping[str, Effect] | None = None) -> None:
+    def __init__(self, effects: Mapping[str, Effect] | None = None, *, of_stack: bool = False) -> None:
+        self.of_stack = of_stack
+        if not isinstance(effects, Mapping | None):
+            raise TypeError(f"effects={effects!r:.100}: give a dict, as in {{'look_up': 'repeatable'}}")
         self.given = dict(effects or {})
         for name, effect in self.given.items():
             check_effect(name, effect)

@@ -1,5 +1,6 @@
 """`verify`: whether conditions hold by the messages of an agent that has ended, whatever framework wrote them."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -54,7 +55,9 @@ async def averify(
     instructions: str = "",
 ) -> Verification:
     """Verify by its messages what an agent did. Takes the arguments of `verify`."""
-    conversation: list[Any] = convert_to_messages(messages)  # type: ignore[arg-type]
+    if not (conditions or rules or model is not None):
+        raise ValueError("verify has nothing to go by: give conditions= with checks=, rules=, or a model=")
+    conversation: list[Any] = convert_to_messages(list(map(_complete, messages)))
     names = {call["name"] for one in rounds_in(conversation) for call in one.calls}
     known = tools or stand_in_tools(sorted(names))
     agent = OutsideAgent(load_outside_tools(known, effects, instructions=instructions, checks=checks), model or "")
@@ -80,6 +83,23 @@ async def averify(
         forbidden=tuple(forbidden),
         certificates=tuple(certificates),
     )
+
+
+def _complete(message: Any) -> Any:
+    """Return a message of OpenAI's form as LangChain reads it: with a text, and with calls whose arguments are JSON."""
+    if not isinstance(message, Mapping):
+        return message
+    calls = message.get("tool_calls") or ()
+    read = [{**call, "function": _complete_function(call["function"])} for call in calls if "function" in call]
+    return {**message, "content": message.get("content") or "", **({"tool_calls": read} if read else {})}
+
+
+def _complete_function(function: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        is_read = isinstance(json.loads(function.get("arguments") or "{}"), dict)
+    except ValueError:
+        is_read = False
+    return {**function, "arguments": (function.get("arguments") or "{}") if is_read else "{}"}
 
 
 async def _find_forbidden(answers: Sequence[AnsweredCall], rules: CallRules, world: Tools) -> list[CallCheck]:
@@ -129,6 +149,7 @@ def verify(
 
     Raises:
         Fault: ("data") no message is a request of a person.
+        ValueError: nothing is given by which anything could be verified.
     """
     return wait_for(
         averify(

@@ -36,7 +36,7 @@ from certigraph.adapters.tools.positions import (
     turn_of,
 )
 from certigraph.adapters.tools.world import effects_of
-from certigraph.nodes.conversations import find_open, find_turn, note_made
+from certigraph.nodes.conversations import find_open, find_turn, note_made, rounds_in
 from certigraph.nodes.questions import EnteredCall, QuestionLog
 from certigraph.nodes.requests import read_messages
 from certigraph.nodes.settlements import (
@@ -157,7 +157,7 @@ async def _make(tool: _OnceTool, given: Any, config: RunnableConfig, execute: Ex
     if not ledger.lasts or not isinstance(given, Mapping):
         return await execute(config)
     call = tool.call(given.get("args", given))
-    chosen = await _identify(tool, call, given, config)
+    chosen, before = await _identify(tool, call, given, config)
     ledger = open_ledger(config, turn_of(chosen))
     key, questions = rule.bind(call.name, call.args, turn_of(chosen), chosen), QuestionLog(ledger, config)
     entry, earlier = await ledger.read(key), list[tuple[ToolCall, str]]()
@@ -167,7 +167,11 @@ async def _make(tool: _OnceTool, given: Any, config: RunnableConfig, execute: Ex
             return _answer(STOPPED_TEXT, given, ())
         earlier = await settle_earlier_turns(ledger, {tool.name: rule}, questions)
         entry = await ledger.read(key)
-    one = EnteredCall(call, key, entry, chosen=chosen)
+    again = False
+    if before and key == chosen and not entry.exists:
+        earlier_call = EnteredCall(call, before, await ledger.read(before), chosen=before)
+        again = await _Making(earlier_call, rule, ledger, questions, config).is_lost()
+    one = EnteredCall(call, key, entry, again, chosen)
     returned = await _Making(one, rule, ledger, questions, config).make(execute)
     answer = _answer(returned, given, [f"{made}: {text}" for made, text in earlier])
     return _note_changed(answer, tool, call, given, config)
@@ -188,20 +192,24 @@ def _note_changed(
     return answer if chosen == call else note_made(answer, made)
 
 
-async def _identify(tool: _OnceTool, call: ToolCall, given: Mapping[str, Any], config: RunnableConfig) -> str:
-    """Return what identifies a call: the turn, the graph, and how many equal calls its agent chose before in the turn.
+async def _identify(
+    tool: _OnceTool, call: ToolCall, given: Mapping[str, Any], config: RunnableConfig
+) -> tuple[str, str]:
+    """Return what identifies a call, and what identifies the equal call before it; empty if there is none.
 
-    Where the calls are not those of the graph's messages, the run of the node counts instead.
+    It is the turn, the graph, and how many equal calls its agent chose before in the turn. Where the calls are not
+    those of the graph's messages, the run of the node counts instead.
     """
     messages, before, found = read_messages(config), 0, -1
-    for one in [one for message in messages[find_turn(messages) :] for one in getattr(message, "tool_calls", ())]:
+    for one in [call for part in rounds_in(messages[find_turn(messages) :]) for call in part.calls]:
         if one["id"] == given.get("id"):  # the last one, since some models give an id to a call of each response
             found = before
         before += one["name"] == tool.name and tool.call(one["args"]) == call
     if found >= 0:
-        return key_of_call(await find_position(config), call, found)
+        place = await find_position(config)
+        return key_of_call(place, call, found), key_of_call(place, call, found - 1) if found else ""
     place = await find_node_position(config)
-    return key_of_call(place, call, number_in_node(config, call.digest()))
+    return key_of_call(place, call, number_in_node(config, call.digest())), ""
 
 
 class _Making:
@@ -212,6 +220,16 @@ class _Making:
     ) -> None:
         self._one, self._rule, self._ledger, self._questions, self._config = one, rule, ledger, questions, config
 
+    async def is_lost(self) -> bool:
+        """Return whether the call happened, as far as anybody knows, and its answer is lost.
+
+        Raises:
+            GraphInterrupt: a person has to decide about its outcome; the question may have ended the work before.
+        """
+        if self._one.entry.start:
+            await self._settle()
+        return self._one.entry.answer is not None and self._one.entry.answer.lost
+
     async def make(self, execute: Execute) -> Any:
         """Make the call if its effect has not happened; return what the tool returned, then or now.
 
@@ -219,7 +237,7 @@ class _Making:
             GraphInterrupt: a person has to decide about an outcome.
             Fault: ("environment") the call runs elsewhere.
         """
-        if self._one.entry.start:
+        if self._one.entry.start or self._one.again:
             await self._settle()
         if self._one.entry.answer:
             return _restore(self._one.entry.answer)

@@ -86,7 +86,11 @@ def test_python_examples_run_and_state_true_values(page: str, tmp_path: Path, mo
             warnings.simplefilter("error", kind)
         compared = sum(check_block(block, names) for block in PYTHON[page])
     assert compared == sum(block.count("# -> ") for block in PYTHON[page])
-    acts = any(name in block for block in PYTHON[page] for name in ("certigraph.agent(", "agent = create_agent(", "agent = create_deep_agent("))
+    acts = any(
+        name in block
+        for block in PYTHON[page]
+        for name in ("certigraph.agent(", "agent = create_agent(", "agent = create_deep_agent(")
+    )
     assert endpoint.made == (len(TOOL_CALLS) if acts else 0)
 
 

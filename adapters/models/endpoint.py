@@ -349,10 +349,14 @@ def _native_calls(message: Any, streamed: AIMessageChunk | None) -> list[dict[st
 
 
 def _read_json(given: Any) -> Any:
+    if not (isinstance(given, str) or given is None):
+        return given
     try:
-        return parse_json(given or "{}") if isinstance(given, str) or given is None else given
+        read = parse_json(given or "{}")
+        json.dumps(read, allow_nan=False)  # `NaN` is none of JSON's values
     except ValueError:
         return given
+    return read
 
 
 def disable_client_retries(model: BaseChatModel) -> BaseChatModel:

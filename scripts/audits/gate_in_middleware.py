@@ -20,7 +20,7 @@ from langchain_core.tools import tool
 import certigraph
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.graphs import react
-from certigraph.middleware import BeliefMemory, ProgressGate
+from certigraph.middleware import BeliefMemory, ProgressGate, stack
 from certigraph.nodes.conversations import STALE, is_note
 from certigraph.state.records import Task
 from certigraph.state.run import finish, search
@@ -83,7 +83,8 @@ def fire_in_middleware(task: Task, queries: Sequence[str]) -> int | None:
         )
         for number, query in enumerate(queries)
     ]
-    middleware = [ProgressGate(then="note"), BeliefMemory(model=memory(), above=500, effects={"look_up": "repeatable"})]
+    effects: dict[str, Any] = {"look_up": "repeatable"}
+    middleware = stack(ProgressGate(then="note"), BeliefMemory(model=memory(), above=500), effects=effects)
     agent = create_agent(
         ScriptedAgent(messages=iter([*replies, AIMessage("unknown")])), [look_up], middleware=middleware
     )

@@ -49,6 +49,7 @@ from certigraph.nodes.notes import parse_notes
 from certigraph.nodes.policies import SplitPolicy
 from certigraph.nodes.tdp import Subtasks, to_nodes
 from certigraph.nodes.verdicts import Holds
+from certigraph.nodes.verification import verify
 from certigraph.runtime.texts import split_answer
 from certigraph.state.records import Observation, Task
 from certigraph.state.rewards import FactoredState
@@ -151,6 +152,13 @@ def _native_calls_of(text: str) -> str:
     return json.dumps(_native_calls(AIMessage("", invalid_tool_calls=[call]), None), allow_nan=False)
 
 
+def _verified(text: str) -> bool:
+    """A conversation in OpenAI's form, whose calls may hold anything as arguments, can be verified."""
+    calls = [{"id": "1", "type": "function", "function": {"name": "pay", "arguments": text}}]
+    messages = [{"role": "user", "content": "Pay."}, {"role": "assistant", "tool_calls": calls}]
+    return verify(messages, ["It is paid."]).holds
+
+
 def _task_graph(text: str) -> Dag:
     """A task graph that was refused is mended into one that is taken."""
     nodes = to_nodes(Subtasks.model_validate(parse_reply(text, schema_of(Subtasks))).nodes)
@@ -207,6 +215,7 @@ TARGETS = (
         "model.structured_answer", of_text(_structured_answer), (), (b'{"amount": 3}', b'{"title": "a", "tags": []}')
     ),
     Target("model.native_calls", of_text(_native_calls_of), (), (b'{"amount": 3}', b'"{}"', b"3,")),
+    Target("model.verified_arguments", of_text(_verified), (), (b'{"amount": 3}', b"3,")),
     Target("model.task_graph", of_text(_task_graph), (ParseError, ValidationError), (NODES,)),
     Target("model.factors", of_text(_factored), (ParseError, ValidationError), (OBJECTS,)),
     Target("model.plan", of_text(_deliver), (MalformedPlanError,), (b"Thought: so\nAction: deliver\n" + DAY, DAY)),

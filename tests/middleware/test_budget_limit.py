@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from helpers.models.calling_chat import CallingChat, call
+from helpers.processes.children import child_environment
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     HumanInTheLoopMiddleware,
@@ -437,7 +438,7 @@ with SqliteSaver.from_conn_string(sys.argv[1]) as saver:
 def test_count_is_exact_over_killed_processes(tmp_path: Path) -> None:
     database, calls, requests = (str(tmp_path / name) for name in ("thread.db", "calls", "requests"))
     command = [sys.executable, "-c", KILLED, database, calls, requests]
-    codes = [subprocess.run(command, check=False).returncode for _ in range(3)]
+    codes = [subprocess.run(command, check=False, env=child_environment()).returncode for _ in range(3)]
     assert codes == [9, 9, 0]
     assert Path(requests).read_text().count("request") == 5
     with SqliteSaver.from_conn_string(database) as saver:

@@ -340,3 +340,27 @@ def test_two_commitments_at_once_are_both_kept_and_none_is_taken_back():
     assert state["conditions"] == ["a is so", "b is so", "c is so"]
     assert state["ending"] == "gave_up"
     assert state["messages"][-1].response_metadata["open"][:3] == ["a is so", "b is so", "c is so"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"rules": {"refnd": lambda call, facts: None}}, "rules names 'refnd'"),
+        ({"facts": {"look_up": "orders[name]"}}, "names 'name'; the arguments of look_up are order"),
+    ],
+)
+def test_declarations_that_no_tool_meets_are_warned_about(given: Any, words: str):
+    agent = agent_of(["Done."], Validator(), [], **given)
+    with pytest.warns(UserWarning, match=words):
+        agent.invoke(ASK, CONFIG)
+
+
+def test_an_answer_that_could_not_be_judged_says_so():
+    agent = create_agent(
+        ScriptedAgent(replies=["Order 17 was refunded."]),
+        desk([]),
+        middleware=[Certified(model=certigraph.ScriptedChat(responder=silent))],
+    )
+    state = agent.invoke(ASK)
+    assert state["ending"] == "finished"
+    assert "not confirmed" in state["messages"][-1].text

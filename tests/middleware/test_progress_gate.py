@@ -90,7 +90,7 @@ def test_other_arguments_and_new_answers_are_no_loop() -> None:
 
 def test_the_note_is_given_once_a_streak_and_again_in_the_next_one() -> None:
     replies = [*searches(4), *searches(1, "the sender of it"), *searches(3, "parcel 7", 5), "Unknown."]
-    names = kinds(run(replies, gate=ProgressGate(then="note")))
+    names = kinds(run(replies, gate=ProgressGate(then="note", effects={"search": "repeatable"})))
     assert [place for place, name in enumerate(names) if name == "note"] == [7, 16]
 
 
@@ -287,3 +287,25 @@ def test_wrong_arguments_are_named(options: Any) -> None:
 
 def test_the_answer_is_an_ordinary_message() -> None:
     assert isinstance(run(["Done."])[-1], AIMessage)
+
+
+def test_work_that_does_something_new_is_progress() -> None:
+    names = ("Ann", "Bob", "Cid", "Dora", "Eve", "Finn", "Gus", "Hal")
+    done = list[str]()
+
+    def create_invoice(customer: str) -> str:
+        """Create an invoice."""
+        done.append(customer)
+        return "created"
+
+    replies = [[call("create_invoice", str(number), customer=name)] for number, name in enumerate(names)]
+    model: Any = CallingChat(replies=[*replies, "Done."])
+    agent: Any = create_agent(model, [create_invoice], middleware=[ProgressGate()])
+    messages = agent.invoke({"messages": [("user", "Invoice all members.")]})["messages"]
+    assert done == [*names]
+    assert not any("certigraph" in one.additional_kwargs for one in messages)
+
+
+def test_the_same_work_again_is_not() -> None:
+    replies = [[call("wait", str(number), seconds=60)] for number in range(5)]
+    assert "note" in kinds(run([*replies, "There."], gate=ProgressGate(then="note")))

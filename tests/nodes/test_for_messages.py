@@ -117,3 +117,9 @@ def test_a_state_needs_no_key_of_ours():
     graph.add_edge(START, "agent").add_edge("agent", "audit").add_edge("audit", "certify")
     updates = [*graph.compile().stream(ASK, stream_mode="updates")]
     assert updates[-1]["certify"]["certigraph"]["ending"] == "finished"
+
+
+def test_of_a_response_only_what_is_allowed_is_made():
+    done, validator = list[str](), Validator({"refund": {"outcome": "forbidden", "next": "Leave it."}})
+    run(graph_of([calls(REFUND, ("mail", {"order": 17})), "I wrote."], validator, done), False)
+    assert done == ["mail 17"]

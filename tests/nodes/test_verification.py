@@ -96,3 +96,22 @@ def test_rules_judge_each_call_by_what_was_known_before_it(messages: list[Any]):
 def test_it_works_inside_an_event_loop_too():
     checks = {"Order {order} is refunded.": is_refunded}
     assert asyncio.run(certigraph.averify(CONVERSATION, [REFUNDED], checks=checks)).holds
+
+
+def test_a_question_at_the_end_is_judged_like_any_answer():
+    ended = [*CONVERSATION[:-1], AIMessage("Order 17 was refunded. Is there anything else I can help you with?")]
+    found = certigraph.verify(ended, model=certigraph.ScriptedChat(responder=lambda prompt, schema: VERDICT))
+    assert (found.holds, found.missing) == (False, "Close the ticket.")
+
+
+def test_answered_calls_count_although_another_one_was_cut_off():
+    cut = AIMessage("", tool_calls=[*CONVERSATION[5].tool_calls, *call("mail", "3", order=17).tool_calls])
+    found = certigraph.verify(
+        [*CONVERSATION[:5], cut, CONVERSATION[6]], [REFUNDED], checks={"Order {order} is refunded.": is_refunded}
+    )
+    assert found.holds
+
+
+def test_nothing_to_go_by_is_refused():
+    with pytest.raises(ValueError, match="model="):
+        certigraph.verify(CONVERSATION)
