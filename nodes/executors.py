@@ -9,7 +9,6 @@ The executor runs as a nested graph in the node. Its interrupts pass through to 
 graph around it keeps its state.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from inspect import getclosurevars, isfunction
 from json import dumps
@@ -51,7 +50,7 @@ from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.world import ToolLike, Tools
 from certigraph.adapters.user_warnings import warn_user
 from certigraph.nodes.conversations import ToolRound, answered_calls, rounds_in
-from certigraph.nodes.made_calls import MadeCalls
+from certigraph.nodes.made_calls import MadeCalls, find_unique
 from certigraph.nodes.outside_agents import OutsideEffects, load_outside_tools, stand_in_tools
 from certigraph.nodes.own_tools import tools_of
 from certigraph.nodes.slots import COMMANDS
@@ -279,11 +278,9 @@ def _note_made(
     Args:
         new: new messages, by id.
         messages: all messages of the piece of work, by id.
-        calls: the calls as they were made. An id that several responses use does not tell them apart.
+        calls: the calls as they were made.
     """
-    chosen = [call for one in messages.values() if isinstance(one, AIMessage) for call in one.tool_calls]
-    times = Counter(call["id"] for call in chosen)
-    by_id = {call["id"]: call for call in chosen if times[call["id"]] == 1}
+    by_id = find_unique(call for one in messages.values() if isinstance(one, AIMessage) for call in one.tool_calls)
     answers = {id: one for id, one in new.items() if isinstance(one, ToolMessage)}
     return {id: calls.note(one, by_id.get(one.tool_call_id)) for id, one in answers.items()}
 

@@ -1,5 +1,7 @@
 """Calls of tools as they were made, where a person or middleware may change them after a model chose them."""
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -67,4 +69,11 @@ class MadeCalls(BaseCallbackHandler):
         return answer if is_same else note_made(answer, made)
 
 
-__all__ = ["MadeCalls"]
+def find_unique(chosen: Iterable[CalledTool]) -> dict[str | None, CalledTool]:
+    """Return calls by their ids, without those whose id another call has too: some models reuse ids."""
+    calls = list(chosen)
+    times = Counter(one["id"] for one in calls)
+    return {one["id"]: one for one in calls if times[one["id"]] == 1}
+
+
+__all__ = ["MadeCalls", "find_unique"]

@@ -230,6 +230,16 @@ def test_a_response_without_answers_takes_no_later_effect_out_of_the_record(remo
     assert len(result.state["history"]) == (2 if removes else 3)
 
 
+def test_an_open_response_before_a_text_is_recorded(tmp_path: Path):
+    replies = [calls(REFUND), calls(("close", {"order": 17}), first="d"), "Refunded."]
+    result = run(agent_of(replies, [], TakesBack(removes=False)), tmp_path)
+    assert [step.action.text for step in result.state["history"]] == [
+        "refund(order=17, amount=64.0)",
+        "close(order=17)",
+    ]
+    assert [one.tool for one in result.effects] == ["refund"]
+
+
 def test_answers_in_commands_and_in_messages_of_one_node_are_recorded(tmp_path: Path):
     @tool
     def note(text: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:

@@ -50,7 +50,7 @@ from certigraph.adapters.tools.world import Tools
 from certigraph.graphs import GRAPH_GROUP
 from certigraph.graphs.assembly import SWAPPED_KEY, method_of, operators_of, specs_of_nodes
 from certigraph.nodes.conversations import rounds_in, steps_of
-from certigraph.nodes.made_calls import MadeCalls
+from certigraph.nodes.made_calls import MadeCalls, find_unique
 from certigraph.nodes.message_gates import records_of
 from certigraph.nodes.slots import node_position, spec_of
 from certigraph.state.endings import (
@@ -448,16 +448,20 @@ def _join_updates(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _note_made(update: dict[str, Any], made: MadeCalls, state: Any) -> dict[str, Any]:
     """Return the update of a node in which answers of tools name the call that was made, where it was changed."""
-    messages, chosen = update.get("messages"), {one["id"]: one for one in _chosen_calls(state)}
+    messages = update.get("messages")
+    if not made.calls or messages is None or isinstance(messages, Overwrite):
+        return update
+    written = messages if isinstance(messages, list) else [messages]
+    inner = [call for one in written if isinstance(one, Mapping) for call in one.get("tool_calls") or ()]
+    ids = {one["id"] for one in inner}  # a graph inside the node chose these calls itself
+    chosen = find_unique([*inner, *(one for one in _chosen_calls(state) if one["id"] not in ids)])
 
     def note(one: Any) -> Any:
         if not isinstance(one, Mapping) or one.get("type") != "tool":
             return one
         return _to_plain(made.note(ToolMessage.model_validate(one), chosen.get(one["tool_call_id"])))
 
-    if not made.calls or messages is None or isinstance(messages, Overwrite):
-        return update
-    return {**update, "messages": [note(one) for one in messages] if isinstance(messages, list) else note(messages)}
+    return {**update, "messages": [note(one) for one in written]}
 
 
 def _chosen_calls(state: Any) -> Sequence[CalledTool]:
