@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, NotRequired
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
+from certigraph.adapters.models.given import model_fields
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.processes import wait_for_node
 from certigraph.adapters.spans import find_span, note_on_span
@@ -112,6 +114,9 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
         end: `always` judges each answer but a mere question; `unless_left` leaves that out where the check of the last
             calls found that nothing is left to do; `never` judges none.
         returns: how often an answer is sent back at most; None for two, and one in a conversation.
+
+    Raises:
+        TypeError, ValueError: an argument has another form.
     """
 
     state_schema = CertifiedState
@@ -137,6 +142,8 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
             raise TypeError(f"conditions={conditions!r:.100} is one text: give a list of texts, or 'agent'")
         if end not in ("always", "unless_left", "never"):
             raise ValueError(f"end={end!r}: give 'always', 'unless_left' or 'never'")
+        if model is not None and not isinstance(model, str):
+            model_fields(model)
         load_checks(checks or {})
         self._rules = load_rules(rules or {}, facts or {}, after or {})
         self._seen = SeenTurns()
@@ -180,10 +187,14 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
         """Note the parts of the agent, and warn of rules that none of its tools meets."""
         if (new := self._seen.note(request)) is None:
             return
+        world = new.world(self.effects.given, self._checks, self.policy)
         try:
-            self._rules.check_tools(new.world(self.effects.given, self._checks, self.policy))
+            self._rules.check_tools(world)
         except ValueError as error:
             warn_user(f"Certified: {error}")
+        for name in self.effects.given.keys() - world.loaded.keys():
+            if meant := get_close_matches(name, world.loaded, 1, 0.8):  # else it is a tool of another agent
+                warn_user(f"Certified: effects names {name!r}, which is not a tool; did you mean {meant[0]!r}?")
 
     def _extend(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         return add_instructions(request, CHECKED_NOTE) if self._check else request

@@ -364,3 +364,18 @@ def test_an_answer_that_could_not_be_judged_says_so():
     state = agent.invoke(ASK)
     assert state["ending"] == "finished"
     assert "not confirmed" in state["messages"][-1].text
+
+
+def test_a_misspelt_name_in_effects_is_warned_about():
+    middleware = Certified(
+        model=Validator().chat, effects={"look_upp": "repeatable", "a_tool_of_a_sub_agent": "repeatable"}
+    )
+    agent = create_agent(ScriptedAgent(replies=["Done."]), desk([]), middleware=[middleware])
+    with pytest.warns(UserWarning, match="did you mean 'look_up'") as warned:
+        agent.invoke(ASK)
+    assert not any("sub_agent" in str(one.message) for one in warned)
+
+
+def test_a_function_is_no_validator():
+    with pytest.raises(TypeError, match="ScriptedChat"):
+        Certified(model=lambda prompt, schema: {})  # type: ignore[arg-type]
