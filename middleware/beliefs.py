@@ -25,7 +25,7 @@ from certigraph.nodes.message_gates import RECORDS_KEY, records_of
 from certigraph.nodes.outside_agents import Model, OutsideAgent, OutsideEffects, no_tools
 
 
-class BeliefState(RecordsState, UsageState):
+class BeliefMemoryState(RecordsState, UsageState):
     """State of an agent with a belief, which is plain JSON in `certigraph`."""
 
 
@@ -58,7 +58,7 @@ class BeliefMemory(DeclaresEffects, MarksMessages):
         UnknownName: there is no memory of that name.
     """
 
-    state_schema = BeliefState
+    state_schema = BeliefMemoryState
 
     def __init__(
         self,
@@ -122,4 +122,4 @@ class BeliefMemory(DeclaresEffects, MarksMessages):
         return {RECORDS_KEY: records, **usage_update(*spent)}
 
 
-__all__ = ["BeliefMemory", "BeliefState"]
+__all__ = ["BeliefMemory", "BeliefMemoryState"]

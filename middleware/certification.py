@@ -45,7 +45,7 @@ from certigraph.nodes.conversations import (
     ANSWER_NOW,
     COMMIT_TOOL,
     NOT_DONE,
-    Turn,
+    TurnView,
     find_open,
     find_turn,
     is_note,
@@ -65,8 +65,8 @@ from certigraph.state.endings import FINISHED, GAVE_UP, STOPPED, Refused
 from certigraph.state.records import Certificate
 
 
-class CertifiedState(AgentState[Any], UsageState):
-    """What `Certified` adds to the state of an agent. Everything is plain JSON, and begins anew with each turn."""
+class CertificationState(AgentState[Any], UsageState):
+    """What `Certified` adds to the state of an agent. Everything is plain JSON, and each turn begins without it."""
 
     conditions: NotRequired[list[str]]
     """The conditions that the work has to bring about."""
@@ -84,11 +84,11 @@ class CertifiedState(AgentState[Any], UsageState):
     """The calls of the thread whose effect lasts, each a `KeptCall`."""
 
 
-RECORDS = frozenset(CertifiedState.__annotations__.keys() - AgentState.__annotations__.keys())
+RECORDS = frozenset(CertificationState.__annotations__.keys() - AgentState.__annotations__.keys())
 """Keys of the state that are about the turn of one agent."""
 
 
-class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
+class Certified(DeclaresEffects, AgentMiddleware[CertificationState, Any, Any]):
     """Check calls whose effect lasts before they are made, and judge the answer before it ends the turn.
 
     A call that is not allowed is answered with the rule, the fact and what to do next, and is not made. An answer with
@@ -119,7 +119,7 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
         TypeError, ValueError: an argument has another form.
     """
 
-    state_schema = CertifiedState
+    state_schema = CertificationState
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
 
     # Hooks.
 
-    def before_agent(self, state: CertifiedState, runtime: Runtime[Any]) -> dict[str, Any]:
+    def before_agent(self, state: CertificationState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin a turn without the records of the one before."""
         records = {"certificates": [], "checked": [], "ending": "", "ending_reason": ""}
         return {
@@ -165,7 +165,7 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
             "certigraph_turn": begin_turn(state["messages"]).as_json(),
         }
 
-    async def abefore_agent(self, state: CertifiedState, runtime: Runtime[Any]) -> dict[str, Any]:
+    async def abefore_agent(self, state: CertificationState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin a turn without the records of the one before."""
         return self.before_agent(state, runtime)
 
@@ -200,12 +200,12 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
         return add_instructions(request, CHECKED_NOTE) if self._check else request
 
     @hook_config(can_jump_to=["end"])
-    def after_model(self, state: CertifiedState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+    def after_model(self, state: CertificationState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Check the calls of a response whose effect lasts."""
         return wait_for_node(self.aafter_model(state, runtime))
 
     @hook_config(can_jump_to=["end"])
-    async def aafter_model(self, state: CertifiedState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+    async def aafter_model(self, state: CertificationState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Check the calls of a response whose effect lasts."""
         named = _with_ids(state["messages"])
         kept = self._keep(state)
@@ -241,12 +241,12 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
         }
 
     @hook_config(can_jump_to=["model"])
-    def after_agent(self, state: CertifiedState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+    def after_agent(self, state: CertificationState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Judge the answer; send it back if something is missing, else name the ending."""
         return wait_for_node(self.aafter_agent(state, runtime))
 
     @hook_config(can_jump_to=["model"])
-    async def aafter_agent(self, state: CertifiedState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+    async def aafter_agent(self, state: CertificationState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Judge the answer; send it back if something is missing, else name the ending."""
         if state.get("ending") or find_open(state["messages"]):
             return None  # calls that wait for their turn are made first
@@ -255,16 +255,16 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
             self._trace({**state, **update, "messages": state["messages"]})
         return update
 
-    async def _find_end(self, state: CertifiedState, runtime: Runtime[Any]) -> dict[str, Any]:
+    async def _find_end(self, state: CertificationState, runtime: Runtime[Any]) -> dict[str, Any]:
         if (ended := self._find_unjudged_end(state)) is not None:
             return _close(state, *ended)
         if self._seen.find(state["messages"]) is None:
             turn = read_turn(state)
-            if turn.asked_again:
+            if turn.repeated:
                 return _close(state, FINISHED, "the answer was not judged: nothing is known of the agent")
-            asked = turn.model_copy(update={"asked_again": True})
+            repeated = turn.model_copy(update={"repeated": True})
             note = write_note(NOT_DONE, AGAIN)
-            return {"messages": [note], "jump_to": "model", "certigraph_turn": asked.as_json()}
+            return {"messages": [note], "jump_to": "model", "certigraph_turn": repeated.as_json()}
         judged = await self._judge(state, runtime)
         for one in judged.certificates:
             runtime.stream_writer({"type": "certified", **_event_of(one)})
@@ -324,7 +324,7 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
             world = load_outside_tools(tools, self.effects.given, instructions=instructions, checks=checks)
         return OutsideAgent(world, seen.model, {"validator": self.model} if self.model is not None else {})
 
-    def _turn(self, state: Mapping[str, Any]) -> Turn:
+    def _turn(self, state: Mapping[str, Any]) -> TurnView:
         seen, checks = self._seen.find(state["messages"]), state.get("checked") or ()
         return describe_turn(state)._replace(
             others=(seen.answer_forms if seen else frozenset[str]()) | {COMMIT_TOOL},
@@ -493,4 +493,4 @@ TAKEN_BACK = "This answer was given together with calls. It is not taken: give i
 
 INCOMPLETE = "(This was not confirmed: {reason})"
 
-__all__ = ["Certified", "CertifiedState"]
+__all__ = ["CertificationState", "Certified"]

@@ -28,7 +28,7 @@ from certigraph.nodes.approval import WITHOUT_APPROVAL, ApprovalRule, ask_about,
 from certigraph.nodes.commitments import REFUSED, commit, commit_view, refuse_beyond_commitment
 from certigraph.nodes.conversations import (
     ToolRound,
-    Turn,
+    TurnView,
     find_turn,
     provenance_in,
     refuse,
@@ -60,7 +60,7 @@ class CommitState(AgentState[Any], UsageState):
     certigraph_beyond: NotRequired[Annotated[dict[str, str], PrivateStateAttr]]
 
 
-class Kept(NamedTuple):
+class KeptCommitment(NamedTuple):
     """A commitment, and the request for which it was made."""
 
     commitment: Commitment
@@ -70,7 +70,7 @@ class Kept(NamedTuple):
     """Its text, which a summary of the conversation may replace in the messages."""
 
     @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> "Kept":
+    def read(cls, stored: Mapping[str, Any]) -> "KeptCommitment":
         """Read what the state holds."""
         fields = {name: value for name, value in stored.items() if name in Commitment.model_fields}
         return cls(Commitment.model_validate(fields), str(stored.get("request", "")), str(stored.get("words", "")))
@@ -168,26 +168,26 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
         response = await handler(self._narrow(request, kept.commitment))
         return self._judge_response(request, kept, usage, response)
 
-    def _kept(self, state: Mapping[str, Any]) -> Kept | None:
+    def _kept(self, state: Mapping[str, Any]) -> KeptCommitment | None:
         """Return the commitment of the turn that a conversation has come to; None if there is none yet.
 
         A conversation whose request was replaced by a summary is still in the same turn.
         """
         requests, stored = requests_in(state["messages"]), state.get(COMMITMENT_KEY)
-        kept = Kept.read(stored) if stored else None
+        kept = KeptCommitment.read(stored) if stored else None
         if kept and (not requests or (kept.request, kept.words) == _identify(requests[-1])):
             return kept
         if self._fixed is None:
             return None
-        return Kept(self._fixed, *(_identify(requests[-1]) if requests else ()))
+        return KeptCommitment(self._fixed, *(_identify(requests[-1]) if requests else ()))
 
-    async def _ask(self, request: ModelRequest[Any]) -> tuple[Kept, Usage]:
+    async def _ask(self, request: ModelRequest[Any]) -> tuple[KeptCommitment, Usage]:
         world, messages = self._world(request), request.state["messages"]
         agent = OutsideAgent(world, self.model or request.model)
-        state: Any = {**state_of(messages, world, Turn()), "provenance": provenance_in(messages)}
+        state: Any = {**state_of(messages, world, TurnView()), "provenance": provenance_in(messages)}
         update, usage = await agent.call("commit", self._commit, commit_view(state), request.runtime)
         requests = requests_in(messages)
-        return Kept(update["commitment"], *_identify(requests[-1])), usage
+        return KeptCommitment(update["commitment"], *_identify(requests[-1])), usage
 
     def _narrow(self, request: ModelRequest[Any], commitment: Commitment) -> ModelRequest[Any]:
         """Return the request with the tools of the commitment, and with what it says in the system prompt."""
@@ -210,7 +210,7 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
     # Calls beyond it.
 
     def _judge_response(
-        self, request: ModelRequest[Any], kept: Kept, usage: Usage | None, response: ModelResponse[Any]
+        self, request: ModelRequest[Any], kept: KeptCommitment, usage: Usage | None, response: ModelResponse[Any]
     ) -> ExtendedModelResponse[Any]:
         """Return the response with the commitment and what is found about its calls, as an update of the state.
 
@@ -230,10 +230,10 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
             response = ModelResponse(_mark_sources(response.result, state), response.structured_response)
             beyond = _find_beyond_origins(calls, kept.commitment, state, world)
         refused = [refuse(call, beyond[id]) for call in calls if (id := str(call["id"])) in beyond]
-        asked = {one.tool_call_id: str(one.content) for one in refused if one.name in self.approve}
-        if asked != (request.state.get(BEYOND_KEY) or {}):
-            update[BEYOND_KEY] = asked
-        result = [*response.result, *(one for one in refused if one.tool_call_id not in asked)]
+        pending = {one.tool_call_id: str(one.content) for one in refused if one.name in self.approve}
+        if pending != (request.state.get(BEYOND_KEY) or {}):
+            update[BEYOND_KEY] = pending
+        result = [*response.result, *(one for one in refused if one.tool_call_id not in pending)]
         response = ModelResponse(result, response.structured_response)
         return ExtendedModelResponse(response, Command(update=update) if update else None)
 
@@ -259,7 +259,7 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
         state: Mapping[str, Any] = {"messages": given} if isinstance(given, list) else given
         if "request" in (state.get(COMMITMENT_KEY) or {}):  # an agent has judged the response
             return None
-        kept = self._kept(state) or (Kept.read(state[COMMITMENT_KEY]) if state.get(COMMITMENT_KEY) else None)
+        kept = self._kept(state) or (KeptCommitment.read(state[COMMITMENT_KEY]) if state.get(COMMITMENT_KEY) else None)
         if kept is None:
             fix = f"give CommitTools tools=, or the state {COMMITMENT_KEY}={{'tools': [...]}}"
             raise Fault("operator", f"no commitment says whether {call['name']} may be called: {fix}")
@@ -299,15 +299,15 @@ class _AskingCommitTools(CommitTools):
             Fault: ("operator") nobody can be asked, because there is no checkpointer.
         """
         rounds = rounds_in(state["messages"][find_turn(state["messages"]) :])
-        history, answers, asked = steps_of(rounds[:-1]), list[ToolMessage](), list[tuple[CalledTool, str]]()
+        history, answers, pending = steps_of(rounds[:-1]), list[ToolMessage](), list[tuple[CalledTool, str]]()
         for call, reason in beyond:
             again = refuse_again(to_call(call), history).refused
             if again:
                 answers.append(refuse(call, again))
             else:
-                asked.append((call, reason))
-        if asked:
-            answers += await _ask_person(asked)
+                pending.append((call, reason))
+        if pending:
+            answers += await _ask_person(pending)
         return {"messages": answers}
 
 
@@ -326,13 +326,13 @@ def _is_nested() -> bool:
 
 
 def _state(
-    messages: Sequence[AnyMessage], kept: Kept, world: Tools, others: frozenset[str] = frozenset()
+    messages: Sequence[AnyMessage], kept: KeptCommitment, world: Tools, others: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
     """Return the state in which calls are judged, with the request of the turn if the messages lack it."""
     if not requests_in(messages):
         messages = [HumanMessage(kept.words.strip() or NO_WORDS, id=kept.request or None), *messages]
     origin = provenance_in(messages, handed_on=_is_nested()) if kept.commitment.origins is not None else None
-    return {**state_of(messages, world, Turn(others=others)), "provenance": origin}
+    return {**state_of(messages, world, TurnView(others=others)), "provenance": origin}
 
 
 def _find_beyond_tools(calls: Sequence[CalledTool], commitment: Commitment) -> dict[str, str]:
@@ -375,17 +375,17 @@ def _find_beyond(state: Mapping[str, Any]) -> list[tuple[CalledTool, str]]:
     return [(call, beyond[id]) for call in latest if (id := str(call["id"])) in beyond]
 
 
-async def _ask_person(asked: Sequence[tuple[CalledTool, str]]) -> list[ToolMessage]:
+async def _ask_person(pending: Sequence[tuple[CalledTool, str]]) -> list[ToolMessage]:
     """Let a person decide about calls beyond the commitment; return the answers to those that are not made."""
-    config, calls = get_config(), [to_call(call) for call, _ in asked]
+    config, calls = get_config(), [to_call(call) for call, _ in pending]
     require_checkpointer(f"approval of {calls[0].name}", config)
     shown = [
         {**name_and_args(call), "description": f"Approve {call}? {WITHOUT_APPROVAL} {reason}"}
-        for call, (_, reason) in zip(calls, asked, strict=True)
+        for call, (_, reason) in zip(calls, pending, strict=True)
     ]
     rules = {call.name: ApprovalRule(allowed_decisions=("approve", "reject", "respond")) for call in calls}
     decided = await ask_about(Interview(config), shown, calls, rules, {})
-    found = (_to_answer(call, one) for (call, _), one in zip(asked, decided, strict=True))
+    found = (_to_answer(call, one) for (call, _), one in zip(pending, decided, strict=True))
     return [answer for answer in found if answer]
 
 

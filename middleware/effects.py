@@ -25,8 +25,8 @@ class EffectsOnce(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
     `certigraph.once` has wrapped, or the middleware in their own specification. A tool that `once` has wrapped stays as
     it is here.
 
-    Equal calls of a turn are told apart by the messages. Where other middleware removes messages of the turn, as for a
-    summary, an equal call that is chosen after that counts as the one before, and is not made again.
+    Equal calls of a turn are distinguished by the messages. Where other middleware removes messages of the turn, as for
+    a summary, an equal call that is chosen after that counts as the one before, and is not made again.
 
     Place: after `OrderedCalls`, `HumanInTheLoopMiddleware(interrupt_mode="per_call")` and `ToolRetryMiddleware`. A
     retry then repeats a call that is known to have failed, and never one whose outcome is unknown.

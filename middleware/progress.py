@@ -100,8 +100,8 @@ class ProgressGate(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
         exempt: names of tools that may be called again and again, such as one that waits for something. A response that
             calls no other tool is not counted.
         effects: tools that change nothing, as `{"look_up": "repeatable"}`; as for `certigraph.agent`. A new call of any
-            other tool that did not fail is progress, whatever it is answered; then rounds are counted anew. A tool that
-            returns documents is known to search.
+            other tool that did not fail is progress, whatever it is answered, and rounds are counted from there. A tool
+            that returns documents is known to search.
         model: the model that a gate asks, if it asks one.
 
     Raises:

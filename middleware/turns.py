@@ -9,7 +9,7 @@ from langchain_core.messages import AnyMessage
 from certigraph.adapters.models.prompts import clip
 from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.world import Tools
-from certigraph.nodes.conversations import Turn, key_of_chosen, keyed_calls, rounds_in, rounds_of_turn
+from certigraph.nodes.conversations import TurnView, key_of_chosen, keyed_calls, rounds_in, rounds_of_turn
 from certigraph.nodes.requests import requests_in
 from certigraph.state.records import Record
 from certigraph.state.run import AnsweredCall
@@ -24,10 +24,10 @@ class TurnRecord(Record):
     start: str = ""
     """Id of the last message that was there when it began."""
     response: str = ""
-    """Id of the model's latest response, by which an end that something else wrote is told apart."""
+    """Id of the model's latest response, by which an end that something else wrote is distinguished."""
     returns: int = 0
     """How often an answer was sent back."""
-    asked_again: bool = False
+    repeated: bool = False
     """Whether an answer was demanded once more, because the process that was to judge it had ended."""
 
 
@@ -60,7 +60,7 @@ def read_turn(state: Mapping[str, Any]) -> TurnRecord:
     return TurnRecord.model_validate(state.get("certigraph_turn") or {})
 
 
-def describe_turn(state: Mapping[str, Any]) -> Turn:
+def describe_turn(state: Mapping[str, Any]) -> TurnView:
     """Return what operators have to know of the turn besides the messages.
 
     Only answers that the tools gave themselves, after the turn began, count as theirs.
@@ -68,7 +68,7 @@ def describe_turn(state: Mapping[str, Any]) -> Turn:
     noted, messages = read_turn(state), state["messages"]
     there = {key_of_chosen(one, call) for one in rounds_in(messages) for call in one.calls}
     kept = [KeptCall.model_validate(one) for one in state.get("certigraph_kept") or ()]
-    return Turn(
+    return TurnView(
         began=noted.began,
         request=noted.request,
         start=noted.start,
@@ -81,7 +81,7 @@ def describe_turn(state: Mapping[str, Any]) -> Turn:
     )
 
 
-def keep_calls(state: Mapping[str, Any], turn: Turn, world: Tools) -> list[dict[str, Any]]:
+def keep_calls(state: Mapping[str, Any], turn: TurnView, world: Tools) -> list[dict[str, Any]]:
     """Return the calls of the thread whose effect lasts, as plain JSON, with those that the turn has made by now."""
     kept = list(state.get("certigraph_kept") or ())
     known, start = {one["key"] for one in kept}, read_turn(state).start

@@ -251,7 +251,7 @@ def _as_answered(one: ToolRound) -> Action:
     return create_tool_action(calls)
 
 
-class Turn(NamedTuple):
+class TurnView(NamedTuple):
     """What a conversation does not say of the turn that it has come to."""
 
     others: frozenset[str] = frozenset()
@@ -272,19 +272,19 @@ class Turn(NamedTuple):
     """Whether the calls of earlier turns count as those of this one."""
 
 
-def rounds_of_turn(messages: Sequence[AnyMessage], turn: Turn) -> list[ToolRound]:
+def rounds_of_turn(messages: Sequence[AnyMessage], turn: TurnView) -> list[ToolRound]:
     """Return the responses with calls of a turn, in order."""
     return rounds_in(messages if turn.whole else messages[_find_start(messages, turn) + 1 :], turn.others)
 
 
-def _find_start(messages: Sequence[AnyMessage], turn: Turn) -> int:
+def _find_start(messages: Sequence[AnyMessage], turn: TurnView) -> int:
     """Return the place of the last message that a turn began with; it may stand after the request."""
     request = find_turn(messages)
     ids = [one.id for one in messages[request:]]
     return request + (ids.index(turn.start) if turn.start in ids else 0)
 
 
-def task_of(messages: Sequence[AnyMessage], lasts: Callable[[str], bool], turn: Turn) -> Task:
+def task_of(messages: Sequence[AnyMessage], lasts: Callable[[str], bool], turn: TurnView) -> Task:
     """Return the task of a turn: the latest request, and the conversation around it as data.
 
     Args:
@@ -316,7 +316,7 @@ def _without_claims(message: AnyMessage) -> AnyMessage:
 SUMMARY = "What happened before the calls that are listed, as a model has summed it up:"
 
 
-def state_of(messages: Sequence[AnyMessage], tools: Tools, turn: Turn) -> dict[str, Any]:
+def state_of(messages: Sequence[AnyMessage], tools: Tools, turn: TurnView) -> dict[str, Any]:
     """Return the state that operators of agents with tools read, for the turn that a conversation has come to.
 
     The open calls of its last response are the `action`, and what was answered before are `history` and `answers`.
@@ -374,7 +374,7 @@ __all__ = [
     "NOT_DONE",
     "STALE",
     "ToolRound",
-    "Turn",
+    "TurnView",
     "answered_calls",
     "current_round",
     "find_open",

@@ -21,7 +21,7 @@ from certigraph.nodes.beliefs import to_memory
 from certigraph.nodes.conversations import (
     BELIEF,
     ToolRound,
-    Turn,
+    TurnView,
     answered_calls,
     rounds_in,
     task_of,
@@ -147,7 +147,7 @@ def _task_of(messages: Sequence[AnyMessage], one: ToolRound) -> Any:
     place = next(at for at, message in enumerate(messages) if message is one.message)
     called = {id(part) for old in rounds_in(messages[:place]) for part in (old.message, *old.answers)}
     spoken = [message for message in messages[:place] if id(message) not in called]
-    return task_of(spoken, lambda tool: False, Turn())
+    return task_of(spoken, lambda tool: False, TurnView())
 
 
 def with_belief(

@@ -17,7 +17,7 @@ from certigraph.adapters.tools.outputs import MADE_KEY
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.answer_audits import QUESTION_MARK, AnswerAuditView, judge_answer
 from certigraph.nodes.call_checks import find_waiting
-from certigraph.nodes.conversations import Turn, refuse, rounds_of_turn, state_of, to_call
+from certigraph.nodes.conversations import TurnView, refuse, rounds_of_turn, state_of, to_call
 from certigraph.nodes.outside_agents import OutsideAgent
 from certigraph.state.call_checks import CallCheck
 from certigraph.state.endings import FINISHED, GAVE_UP, GOAL, QUESTION
@@ -26,7 +26,7 @@ from certigraph.state.run import FINISH
 from certigraph.state.tools import ANSWER_ARGUMENT, ASKS_ARGUMENT, ToolCall, calls_of
 
 
-class CheckedCalls(NamedTuple):
+class CheckedResponse(NamedTuple):
     """What a check of open calls found."""
 
     messages: Sequence[AnyMessage]
@@ -40,8 +40,8 @@ async def check_open_calls(
     agent: OutsideAgent,
     check: AsyncOperator,
     runtime: Runtime[Any],
-    turn: Turn = Turn(),  # noqa: B008 - a tuple
-) -> CheckedCalls | None:
+    turn: TurnView = TurnView(),  # noqa: B008 - a tuple
+) -> CheckedResponse | None:
     """Check the open calls of the latest response whose effect lasts; None if it has none.
 
     Args:
@@ -65,7 +65,7 @@ async def check_open_calls(
     answers: list[AnyMessage] = [_answer_unmade(*pair) for pair in checked if not pair[1].is_made]
     changed = {str(one["id"]): call for one, call in checked if call.is_made and call != to_call(one)}
     edited = [_with_changes(response.message, changed)] if changed else []
-    return CheckedCalls([*edited, *answers], update.get("checks", ()), usage)
+    return CheckedResponse([*edited, *answers], update.get("checks", ()), usage)
 
 
 def _answer_unmade(called: CalledTool, call: ToolCall) -> ToolMessage:
@@ -111,7 +111,7 @@ async def judge_end(
     text: str,
     agent: OutsideAgent,
     runtime: Runtime[Any],
-    turn: Turn = Turn(),  # noqa: B008 - a tuple
+    turn: TurnView = TurnView(),  # noqa: B008 - a tuple
     conditions: Sequence[str] = (),
 ) -> JudgedEnd:
     """Judge the answer with which an agent wants to end, and the open conditions.
@@ -183,7 +183,7 @@ async def certify_by_checks(
 
 
 __all__ = [
-    "CheckedCalls",
+    "CheckedResponse",
     "JudgedEnd",
     "certify_by_checks",
     "check_open_calls",

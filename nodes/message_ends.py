@@ -21,7 +21,7 @@ from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.rules import Corrections, FactForms, Rules
 from certigraph.nodes.answer_audits import MAX_RETURNS, SENT_BACK
 from certigraph.nodes.call_checks import check_calls
-from certigraph.nodes.conversations import NOT_DONE, Turn, find_open, find_turn, is_note, state_of, write_note
+from certigraph.nodes.conversations import NOT_DONE, TurnView, find_open, find_turn, is_note, state_of, write_note
 from certigraph.nodes.message_checks import JudgedEnd, certify_by_checks, check_open_calls, judge_end
 from certigraph.nodes.message_gates import RECORDS_KEY, MessageNode, MessageState, records_of
 from certigraph.nodes.outside_agents import Model, OutsideAgent, load_outside_tools
@@ -61,7 +61,7 @@ def check(
     async def check(state: MessageState, runtime: Runtime[Any]) -> dict[str, Any]:
         records = _records_of_turn(state)
         before = tuple(CallCheck.model_validate(one) for one in records.get("checked", ()))
-        found = await check_open_calls(state["messages"], agent, operator, runtime, Turn(checks=before))
+        found = await check_open_calls(state["messages"], agent, operator, runtime, TurnView(checks=before))
         if found is None:
             return {RECORDS_KEY: records}
         checked = [*records.get("checked", ()), *(one.model_dump(mode="json") for one in found.checks)]
@@ -116,7 +116,9 @@ def validate(
     async def validate(state: MessageState, runtime: Runtime[Any]) -> dict[str, Any]:
         records = _records_of_turn(state)
         left = _open_conditions(records, conditions)
-        found, refuted = await certify_by_checks(state_of(state["messages"], agent.world, Turn()), agent.world, left)
+        found, refuted = await certify_by_checks(
+            state_of(state["messages"], agent.world, TurnView()), agent.world, left
+        )
         judged = JudgedEnd(Audit(confirmed=not refuted, reason=refuted), found, Usage(node="validate"))
         return {RECORDS_KEY: {**records, "conditions": [*conditions], "verdict": _dump(judged)}}
 
@@ -147,7 +149,7 @@ def audit(
     async def audit(state: MessageState, runtime: Runtime[Any]) -> dict[str, Any]:
         records, messages = _records_of_turn(state), state["messages"]
         left = _open_conditions(records, conditions)
-        judged = await judge_end(messages, text_of_message(messages[-1]), agent, runtime, Turn(), left)
+        judged = await judge_end(messages, text_of_message(messages[-1]), agent, runtime, TurnView(), left)
         return {RECORDS_KEY: {**records, "conditions": [*conditions], "verdict": _dump(judged)}}
 
     return MessageNode(audit, "audit")

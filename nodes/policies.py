@@ -16,8 +16,8 @@ from certigraph.nodes.tool_verdicts import has_words
 from certigraph.state.records import Record
 
 PolicyKind = Literal["rule", "must_come_first", "must_be_told"]
-"""What a sentence demands: `rule`, what may be done and what may not; `must_come_first`, what has to be read, asked or
-done before something else; `must_be_told`, what the user has to learn."""
+"""What a sentence demands: what may be done and what may not, what has to come before something else, or what the user
+has to learn."""
 
 
 class PolicySentence(Record):

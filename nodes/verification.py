@@ -14,7 +14,7 @@ from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.rules import CallRules, Corrections, FactForms, Forbidden, Rules, load_rules
 from certigraph.adapters.tools.world import Tools
-from certigraph.nodes.conversations import Turn, rounds_in, state_of
+from certigraph.nodes.conversations import TurnView, rounds_in, state_of
 from certigraph.nodes.message_checks import certify_by_checks, judge_end
 from certigraph.nodes.outside_agents import Model, OutsideAgent, load_outside_tools, stand_in_tools
 from certigraph.state.call_checks import CallCheck
@@ -61,7 +61,7 @@ async def averify(
     names = {call["name"] for one in rounds_in(conversation) for call in one.calls}
     known = tools or stand_in_tools(sorted(names))
     agent = OutsideAgent(load_outside_tools(known, effects, instructions=instructions, checks=checks), model or "")
-    turn = Turn(whole=True)
+    turn = TurnView(whole=True)
     state = state_of(conversation, agent.world, turn)
     forbidden = await _find_forbidden(state["answers"], load_rules(rules or {}, facts or {}, after or {}), agent.world)
     if model is None:

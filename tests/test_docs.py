@@ -244,12 +244,12 @@ def test_agents_with_middleware_are_recorded_and_compared(tmp_path: Path, monkey
 
 REFUND_SCRIPT = """
 import certigraph
-from helpers.worlds.compared_desk import DeskAgent
+from helpers.worlds.compared_desk import ShopAgent
 from refund import respond
 
 def choose(seen):
     call = respond(seen, {"properties": {"calls": "'look_up_order' 'refund_order' 'finish'"}})["calls"][0]
     return call["name"], call["args"]
 
-agent, judge = DeskAgent(choose=choose), certigraph.ScriptedChat(responder=respond)
+agent, judge = ShopAgent(choose=choose), certigraph.ScriptedChat(responder=respond)
 """

@@ -10,8 +10,8 @@ from certigraph.evaluation.result_tables import print_comparison
 
 pytestmark = pytest.mark.slow  # whole comparisons
 
-DESK = "helpers.worlds.compared_desk"
-METHODS = [f"bare={DESK}:bare", f"checked={DESK}:checked", "react", "sdp"]
+SHOP = "helpers.worlds.compared_desk"
+METHODS = [f"bare={SHOP}:bare", f"checked={SHOP}:checked", "react", "sdp"]
 SWAPS = ["react:check=check_calls", "react:audit=judge_answer", "sdp:check=check_calls"]
 SCRIPT = certigraph.Context(model="scripted:expert")
 
@@ -55,4 +55,4 @@ def test_the_cases_check_gets_the_calls_and_the_answer(tmp_path: Path):
 
 def test_an_ablation_of_a_bare_agent_is_refused_since_it_has_no_slots(tmp_path: Path):
     with pytest.raises(certigraph.UnknownName, match="no operator slot"):
-        certigraph.ablate(f"{DESK}:bare", cases(), ["check=check_calls"], context=SCRIPT, out=tmp_path / "ablated")
+        certigraph.ablate(f"{SHOP}:bare", cases(), ["check=check_calls"], context=SCRIPT, out=tmp_path / "ablated")

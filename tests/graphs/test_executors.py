@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from deepagents import create_deep_agent
-from helpers.models.scripted_agents import LOOK_UPS, ScriptedAgent, calls, desk
+from helpers.models.scripted_agents import LOOK_UPS, ScriptedAgent, calls, shop_tools
 from helpers.processes.prepared_processes import FORK
 from helpers.sample_runs.killed_executors import work
 from langchain.agents import create_agent
@@ -73,7 +73,7 @@ def certified(executor: Any, judge: Judge, **given: Any) -> Any:
 
 
 def protected(done: list[str]) -> Any:
-    return certigraph.once(desk(done), effects=LOOK_UPS)
+    return certigraph.once(shop_tools(done), effects=LOOK_UPS)
 
 
 def plain_graph(model: ScriptedAgent, tools: Sequence[Any], **given: Any) -> Any:
@@ -136,7 +136,7 @@ def test_conditions_are_certified_one_after_another_in_one_conversation() -> Non
     judge = Judge(Held(1), Held(2, "ticket of order 17 is closed"))
     state = certified(create_agent(model, protected([])), judge).invoke(ASK)
     assert [len(one.targets) for one in state["certificates"]] == [1, 2]
-    second = model.asked[2]
+    second = model.requests[2]
     assert [one.type for one in second] == ["human", "ai", "tool", "ai", "human"]
     assert all(one in second[0].text for one in PLAN) and "Refund order 17 and close" in second[0].text
     certified_part, _, open_part = second[-1].text.partition("The work is judged by")
@@ -152,7 +152,7 @@ def test_a_false_claim_is_denied_and_worked_on_again() -> None:
     state = certified(create_agent(model, protected(done)), judge).invoke(ASK)
     assert done == ["refund 17 64.0", "close 17"]
     assert state["ending"] == "goal"
-    assert denied.reason in model.asked[2][-1].text
+    assert denied.reason in model.requests[2][-1].text
     assert "I refunded it and closed the ticket." in judge.prompts[0]
 
 
@@ -163,8 +163,8 @@ def test_tries_are_bounded_and_then_the_rest_is_planned_again() -> None:
     graph = certified(create_agent(model, protected([])), judge, limits=certigraph.Limits(attempts=2))
     state = graph.invoke(ASK)
     assert state["ending"] == "goal"
-    assert "The money of order 17 was paid back." in model.asked[3][-1].text
-    assert PLAN[0] not in model.asked[3][-1].text
+    assert "The money of order 17 was paid back." in model.requests[3][-1].text
+    assert PLAN[0] not in model.requests[3][-1].text
     known = judge.planned[1].partition("Calls so far")[2]
     assert "look_up(order=17)" in known and "paid 64.00 euros" in known and "The work is judged by" not in known
 
@@ -242,7 +242,7 @@ def test_an_interrupt_of_the_executor_passes_through(is_async: bool) -> None:
     done = list[str]()
     hitl = HumanInTheLoopMiddleware({"refund": True}, interrupt_mode="per_call")
     model = ScriptedAgent(replies=IN_ONE_GO)
-    executor = create_agent(model, desk(done), middleware=stack(hitl, EffectsOnce(LOOK_UPS)))
+    executor = create_agent(model, shop_tools(done), middleware=stack(hitl, EffectsOnce(LOOK_UPS)))
     graph = certified(executor, Judge(Held(3)), checkpointer=InMemorySaver())
     stopped = run(graph, ASK, is_async)
     [question] = stopped["__interrupt__"]
@@ -250,7 +250,7 @@ def test_an_interrupt_of_the_executor_passes_through(is_async: bool) -> None:
     state = run(graph, Command(resume={"type": "approve"}), is_async)
     assert done == ["refund 17 64.0", "close 17"]
     assert state["ending"] == "goal"
-    assert len(model.asked) == 4
+    assert len(model.requests) == 4
     assert [one.type for one in state["messages"]] == ["human", *["ai", "tool"] * 3, "ai"]
 
 
@@ -277,7 +277,7 @@ def edit(mode: str, name: str, **args: Any) -> Any:
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("mode", ["batched", "per_call"])
-@pytest.mark.parametrize("tools_of", [desk, protected])
+@pytest.mark.parametrize("tools_of", [shop_tools, protected])
 def test_a_call_that_a_person_edited_counts_as_it_was_made(tools_of: Any, mode: Any, is_async: bool) -> None:
     done, seen = list[str](), list[Any]()
     hitl = HumanInTheLoopMiddleware({"refund": True}, interrupt_mode=mode)
@@ -322,7 +322,7 @@ def test_effects_happen_once_where_the_executor_fails_in_the_middle(is_protected
         done.append(f"close {order}")
         return f"ticket of order {order} is closed"
 
-    refund = desk(done)[1]
+    refund = shop_tools(done)[1]
     tools = [*(certigraph.once([refund]) if is_protected else [refund]), close]
     model = ScriptedAgent(replies=[calls(REFUND, CLOSE), "Refunded and closed."])
     # one node makes both calls, and makes both again where the run goes on
@@ -332,7 +332,7 @@ def test_effects_happen_once_where_the_executor_fails_in_the_middle(is_protected
         run(graph, ASK, is_async)
     state = run(graph, None, is_async)
     assert done == ["refund 17 64.0"] * (1 if is_protected else 2) + ["close 17"]
-    assert (state["ending"], len(model.asked)) == ("goal", 2)
+    assert (state["ending"], len(model.requests)) == ("goal", 2)
     assert [one["tool"] for one in state["effects"]] == ["refund", "close"]
 
 
@@ -355,7 +355,7 @@ def test_the_next_turn_begins_a_new_conversation_and_knows_the_earlier_one() -> 
     graph = certified(create_agent(model, protected([])), judge, checkpointer=InMemorySaver())
     graph.invoke(ASK, CONFIG)
     state = graph.invoke({"messages": [("user", "Was it refunded?")]}, CONFIG)
-    [request] = model.asked[-1]
+    [request] = model.requests[-1]
     assert "Was it refunded?" in request.text and "refunded 64.0 euros of order 17" in request.text
     assert state["messages"][-1].text == "Order 17 was refunded before."
 
@@ -381,24 +381,27 @@ def warnings_of(build: Callable[[], Any]) -> list[str]:
 
 
 UNPROTECTED: dict[str, Callable[[ScriptedAgent], Any]] = {
-    "create_agent": lambda model: create_agent(model, desk([])),
-    "deepagents": lambda model: create_deep_agent(model, desk([])),
-    "graph": lambda model: plain_graph(model, desk([])),
+    "create_agent": lambda model: create_agent(model, shop_tools([])),
+    "deepagents": lambda model: create_deep_agent(model, shop_tools([])),
+    "graph": lambda model: plain_graph(model, shop_tools([])),
     "nested": lambda model: (
-        StateGraph(MessagesState).add_node("inner", create_agent(model, desk([]))).add_edge(START, "inner").compile()
+        StateGraph(MessagesState)
+        .add_node("inner", create_agent(model, shop_tools([])))
+        .add_edge(START, "inner")
+        .compile()
     ),
-    "bound": lambda model: create_agent(model, desk([])).with_retry(),
+    "bound": lambda model: create_agent(model, shop_tools([])).with_retry(),
 }
 
 PROTECTED: dict[str, Callable[[ScriptedAgent], Any]] = {
     "once": lambda model: create_agent(model, protected([])),
-    "middleware": lambda model: create_agent(model, desk([]), middleware=[EffectsOnce(LOOK_UPS)]),
+    "middleware": lambda model: create_agent(model, shop_tools([]), middleware=[EffectsOnce(LOOK_UPS)]),
     "stack": lambda model: create_agent(
-        model, desk([]), middleware=stack(OrderedCalls(), ToolRetryMiddleware(), EffectsOnce(LOOK_UPS))
+        model, shop_tools([]), middleware=stack(OrderedCalls(), ToolRetryMiddleware(), EffectsOnce(LOOK_UPS))
     ),
-    "node": lambda model: plain_graph(model, desk([]), wrap_tool_call=EffectsOnce(LOOK_UPS).wrap_tool_call),
+    "node": lambda model: plain_graph(model, shop_tools([]), wrap_tool_call=EffectsOnce(LOOK_UPS).wrap_tool_call),
     "deepagents": lambda model: create_deep_agent(model, protected([])),
-    "look-ups": lambda model: create_agent(model, desk([])[:1]),
+    "look-ups": lambda model: create_agent(model, shop_tools([])[:1]),
 }
 
 
@@ -432,7 +435,7 @@ def test_of_an_unknown_tool_every_call_counts_as_lasting() -> None:
 
 def test_tools_may_be_named_where_they_are_not_found() -> None:
     agent = create_agent(ScriptedAgent(replies=IN_ONE_GO), protected([]))
-    graph = certified(RunnableLambda(agent.invoke), Judge(Held(3)), tools=desk([]))
+    graph = certified(RunnableLambda(agent.invoke), Judge(Held(3)), tools=shop_tools([]))
     assert list(graph.world.loaded) == ["look_up", "refund", "mail", "close"]
     assert [one["tool"] for one in graph.invoke(ASK)["effects"]] == ["refund", "close"]
 
@@ -453,7 +456,7 @@ def test_operators_of_an_executor_can_be_swapped() -> None:
 
     model = ScriptedAgent(replies=IN_ONE_GO)
     certified(create_agent(model, protected([])), Judge(Held(3)), realize=realize).invoke(ASK)
-    assert model.asked[0][-1].text == "Refund order 17 and close it."
+    assert model.requests[0][-1].text == "Refund order 17 and close it."
 
 
 def test_tools_of_an_executor_get_the_callers_context_and_not_certigraphs() -> None:
@@ -494,7 +497,7 @@ def test_what_is_attached_to_the_request_is_handed_on_once() -> None:
     model = ScriptedAgent(replies=[calls(REFUND), "It is refunded.", calls(CLOSE, first="d"), "Closed."])
     graph = certified(create_agent(model, protected([])), Judge(Held(1), Held(2, "ticket of order 17 is closed")))
     graph.invoke({"messages": [HumanMessage([{"type": "text", "text": "Refund it."}, image])]})
-    first, second = (model.asked[number][-1].content for number in (0, 2))
+    first, second = (model.requests[number][-1].content for number in (0, 2))
     assert (first[-1], isinstance(second, str)) == (image, True)
 
 

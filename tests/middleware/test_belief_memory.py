@@ -91,18 +91,18 @@ def test_the_model_reads_the_belief_in_place_of_older_rounds(way: str) -> None:
 def test_each_round_is_taken_in_once_and_alone() -> None:
     graph, model = build([*rounds(4), "In Bergen."])
     run(graph)
-    assert len(model.asked) == 3
-    found = [prompt.partition("Just found:")[2] for prompt in model.asked]
+    assert len(model.prompts) == 3
+    found = [prompt.partition("Just found:")[2] for prompt in model.prompts]
     for number, text in enumerate(found, 1):
         assert f'search(query="word{number}")' in text and f"word{number + 1}" not in text
-    assert all("Where is parcel 7?" in prompt for prompt in model.asked)
-    assert "Parcel 7 left Oslo." in model.asked[1]
+    assert all("Where is parcel 7?" in prompt for prompt in model.prompts)
+    assert "Parcel 7 left Oslo." in model.prompts[1]
 
 
 def test_a_short_run_costs_nothing() -> None:
     graph, model = build([*rounds(4), "In Bergen."], above=32_000)
     run(graph)
-    assert not model.asked and "belief" not in {kind for one in model.requests for kind in kinds(one)}
+    assert not model.prompts and "belief" not in {kind for one in model.requests for kind in kinds(one)}
 
 
 def test_rounds_gather_until_they_are_long_enough() -> None:
@@ -110,7 +110,7 @@ def test_rounds_gather_until_they_are_long_enough() -> None:
     run(graph)
     shown = [kinds(one).count("tool") for one in model.requests]
     assert shown == [0, 1, 2, 3, 1, 2, 3, 1, 2]
-    assert len(model.asked) == 6
+    assert len(model.prompts) == 6
 
 
 @pytest.mark.parametrize("keep", [0, 2])
@@ -135,7 +135,7 @@ def test_all_calls_stay_listed_where_nothing_is_declared() -> None:
     assert 'search(query="word1") -> A page about word1.' in model.requests[-1][1].text
 
 
-def test_earlier_turns_keep_what_was_said() -> None:
+def test_earlier_turns_keep_their_words() -> None:
     graph, model = build([*rounds(2), "In Bergen.", *rounds(2, 5), "In Oslo."], checkpointer=InMemorySaver())
     run(graph, config=THREAD)
     run(graph, request={"messages": [("user", "And before?")]}, config=THREAD)
@@ -144,14 +144,14 @@ def test_earlier_turns_keep_what_was_said() -> None:
         *("Where is parcel 7?", "In Bergen.", "And before?", ""),
     ]
     assert kinds(last) == ["human", "ai", "human", "belief", "ai", "tool"]
-    assert "And before?" in model.asked[-1] and "Where is parcel 7?" in model.asked[-1]
+    assert "And before?" in model.prompts[-1] and "Where is parcel 7?" in model.prompts[-1]
 
 
 def test_a_round_is_taken_in_for_the_request_that_it_was_made_for() -> None:
     graph, model = build([*rounds(2), "In Bergen.", *rounds(1, 5), "In Oslo."], checkpointer=InMemorySaver())
     run(graph, config=THREAD)
     run(graph, request={"messages": [("user", "And before?")]}, config=THREAD)
-    assert ["And before?" in prompt for prompt in model.asked] == [False, False]
+    assert ["And before?" in prompt for prompt in model.prompts] == [False, False]
 
 
 def test_a_structured_answer_of_an_earlier_turn_is_kept() -> None:
@@ -180,7 +180,7 @@ def test_a_model_of_its_own_is_asked() -> None:
     other = CallingChat(replies=["never"], answers=[LEFT])
     graph, model = build([*rounds(3), "In Bergen."], model=other)
     run(graph)
-    assert len(other.asked) == 2 and not model.asked
+    assert len(other.prompts) == 2 and not model.prompts
 
 
 def test_a_model_that_cannot_take_a_round_in_leaves_it_where_it_is() -> None:

@@ -78,7 +78,7 @@ def test_calls_of_two_turns(by: Any, made: list[int], use_async: bool) -> None:
         assert not unanswered(messages)
 
 
-def test_nothing_is_said_within_the_budget() -> None:
+def test_nothing_is_noted_within_the_budget() -> None:
     chat = CallingChat(replies=[[call("look", "1", n=1)], "done"])
     messages = run(create_agent(chat, [look], middleware=[BudgetLimit(calls=2)]))
     assert (messages[-1].text, ending(messages)) == ("done", "")
@@ -241,7 +241,7 @@ def test_users_other_requests_are_counted() -> None:
     chat = looking(answers=[{"reasoning": "", "tools": ["look"]}])
     middleware = [CommitTools(), BudgetLimit(calls=4, by="user")]
     messages = run(create_agent(chat, [look], middleware=middleware, store=InMemoryStore()), user_id="ann")
-    assert (len(chat.asked), len(chat.requests), ending(messages)) == (1, 3, "limit:calls")
+    assert (len(chat.prompts), len(chat.requests), ending(messages)) == (1, 3, "limit:calls")
 
 
 @pytest.mark.parametrize("use_async", [False, True])
@@ -297,7 +297,7 @@ def test_users_request_is_counted_before_it_is_sent(use_async: bool) -> None:
 def test_requests_of_our_middleware_are_counted() -> None:
     chat = looking(answers=[{"reasoning": "", "tools": ["look"]}])
     messages = run(create_agent(chat, [look], middleware=[CommitTools(), BudgetLimit(calls=4)]))
-    assert (len(chat.asked), len(chat.requests), ending(messages)) == (1, 3, "limit:calls")
+    assert (len(chat.prompts), len(chat.requests), ending(messages)) == (1, 3, "limit:calls")
 
 
 @pytest.mark.parametrize("use_async", [False, True])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from deepagents import create_deep_agent
-from helpers.models.scripted_agents import LOOK_UPS, ScriptedAgent, Validator, calls, desk
+from helpers.models.scripted_agents import LOOK_UPS, ScriptedAgent, Validator, calls, shop_tools
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, ModelCallLimitMiddleware, TodoListMiddleware
 from langchain.agents.structured_output import ToolStrategy
@@ -23,7 +23,7 @@ ASK = {"messages": [("user", "Refund order 17 and close its ticket after a mail.
 def agent_of(replies: list[Any], validator: Validator, done: list[str], **given: Any):
     middleware = Certified(model=validator.chat, effects=LOOK_UPS, **given)
     return create_agent(
-        ScriptedAgent(replies=replies), desk(done), middleware=[middleware], checkpointer=InMemorySaver()
+        ScriptedAgent(replies=replies), shop_tools(done), middleware=[middleware], checkpointer=InMemorySaver()
     )
 
 
@@ -80,7 +80,7 @@ def test_without_a_usable_verdict_no_lasting_call_is_made():
     done = list[str]()
     broken = certigraph.ScriptedChat(responder=silent)
     middleware = Certified(model=broken, effects=LOOK_UPS)
-    agent = create_agent(ScriptedAgent(replies=[*WORK]), desk(done), middleware=[middleware])
+    agent = create_agent(ScriptedAgent(replies=[*WORK]), shop_tools(done), middleware=[middleware])
     state = agent.invoke(ASK)
     assert done == []
     assert [one["outcome"] for one in state["checked"]] == ["unchecked"]
@@ -99,7 +99,7 @@ def test_calls_of_a_process_that_ended_before_their_check_are_not_made():
     middleware = Certified(model=validator.chat, effects=LOOK_UPS)
     first = create_agent(
         ScriptedAgent(replies=WORK),
-        desk(done),
+        shop_tools(done),
         middleware=[middleware],
         checkpointer=saver,
         interrupt_before=["Certified.after_model"],
@@ -110,7 +110,7 @@ def test_calls_of_a_process_that_ended_before_their_check_are_not_made():
     replies = [calls(("refund", {"order": 17, "amount": 64.0}), first="d"), "Order 17 was refunded."]
     second = create_agent(
         ScriptedAgent(replies=replies),
-        desk(done),
+        shop_tools(done),
         middleware=[Certified(model=validator.chat, effects=LOOK_UPS)],
         checkpointer=saver,
     )
@@ -126,7 +126,7 @@ def test_calls_of_a_process_that_ended_before_their_check_are_not_made():
 def test_an_end_by_a_call_limit_is_named():
     done, validator = list[str](), Validator()
     middleware = [ModelCallLimitMiddleware(run_limit=1), Certified(model=validator.chat, effects=LOOK_UPS)]
-    agent = create_agent(ScriptedAgent(replies=[*WORK]), desk(done), middleware=middleware)
+    agent = create_agent(ScriptedAgent(replies=[*WORK]), shop_tools(done), middleware=middleware)
     state = agent.invoke(ASK)
     assert state["ending"] == "stopped" and "limit" in state["ending_reason"]
 
@@ -147,7 +147,7 @@ class Report(BaseModel):
     text: str
 
 
-def test_a_structured_answer_beside_a_lasting_call_is_taken_back():
+def test_a_structured_answer_with_a_lasting_call_is_taken_back():
     done, validator = list[str](), Validator()
     both = AIMessage(
         "",
@@ -159,7 +159,7 @@ def test_a_structured_answer_beside_a_lasting_call_is_taken_back():
     middleware = Certified(model=validator.chat, effects=LOOK_UPS)
     replies = [both, calls(("Report", {"text": "64.00 euros"}), first="d")]
     agent = create_agent(
-        ScriptedAgent(replies=replies), desk(done), middleware=[middleware], response_format=ToolStrategy(Report)
+        ScriptedAgent(replies=replies), shop_tools(done), middleware=[middleware], response_format=ToolStrategy(Report)
     )
     state = agent.invoke(ASK)
     assert [one["outcome"] for one in state["checked"]] == ["allowed"]
@@ -167,12 +167,12 @@ def test_a_structured_answer_beside_a_lasting_call_is_taken_back():
     assert (state["structured_response"], state["ending"]) == (Report(text="64.00 euros"), "goal")
 
 
-def test_a_structured_answer_is_sent_back_and_given_anew():
+def test_a_structured_answer_is_sent_back_and_given_again():
     done, validator = list[str](), Validator(missing=["Refund order 17."])
     replies = [calls(("Report", {"text": "done"})), *WORK[1:2], calls(("Report", {"text": "64.00 euros"}), first="d")]
     middleware = Certified(model=validator.chat, effects=LOOK_UPS)
     agent = create_agent(
-        ScriptedAgent(replies=replies), desk(done), middleware=[middleware], response_format=ToolStrategy(Report)
+        ScriptedAgent(replies=replies), shop_tools(done), middleware=[middleware], response_format=ToolStrategy(Report)
     )
     state = agent.invoke(ASK)
     assert (state["structured_response"], state["ending"], done) == (
@@ -215,7 +215,7 @@ def test_a_call_denied_twice_is_a_persons_decision():
 def test_a_call_denied_twice_ends_a_run_without_a_checkpointer():
     done, middleware = list[str](), Certified(model=Denying().chat, effects=LOOK_UPS)
     replies = [calls(("refund", {"order": 17, "amount": 79.0}), first=f"c{n}") for n in range(9)]
-    state = create_agent(ScriptedAgent(replies=replies), desk(done), middleware=[middleware]).invoke(ASK)
+    state = create_agent(ScriptedAgent(replies=replies), shop_tools(done), middleware=[middleware]).invoke(ASK)
     assert (done, state["ending"]) == ([], "refused")
     assert isinstance(state["messages"][-1], AIMessage)
 
@@ -271,7 +271,7 @@ def test_a_person_is_asked_only_about_calls_that_passed():
     middleware = [person, Certified(model=validator.chat, effects=LOOK_UPS)]
     replies = [calls(("mail", {"order": 17}), ("refund", {"order": 17, "amount": 64.0})), "Done."]
     agent = create_agent(
-        ScriptedAgent(replies=replies), desk(done), middleware=middleware, checkpointer=InMemorySaver()
+        ScriptedAgent(replies=replies), shop_tools(done), middleware=middleware, checkpointer=InMemorySaver()
     )
     state = agent.invoke(ASK, CONFIG)
     [question] = state["__interrupt__"]
@@ -289,7 +289,7 @@ def test_streams_and_checkpoints_have_nothing_of_the_agents_parts():
     middleware = Certified(model=validator.chat, effects=LOOK_UPS)
     agent = create_agent(
         ScriptedAgent(replies=WORK),
-        desk(done),
+        shop_tools(done),
         middleware=[middleware],
         checkpointer=saver,
         system_prompt="PROMPT-OF-THE-AGENT",
@@ -309,7 +309,7 @@ def test_built_in_tools_of_deepagents_are_not_checked():
     ]
     model = ScriptedAgent(replies=replies)
     middleware = [TodoListMiddleware(), Certified(model=validator.chat, effects=LOOK_UPS)]
-    state = create_deep_agent(model=model, tools=desk(done), middleware=middleware).invoke(ASK)
+    state = create_deep_agent(model=model, tools=shop_tools(done), middleware=middleware).invoke(ASK)
     assert [one["tool"] for one in state["checked"]] == ["refund"]
     assert state["ending"] == "goal"
 
@@ -358,7 +358,7 @@ def test_declarations_that_no_tool_meets_are_warned_about(given: Any, words: str
 def test_an_answer_that_could_not_be_judged_says_so():
     agent = create_agent(
         ScriptedAgent(replies=["Order 17 was refunded."]),
-        desk([]),
+        shop_tools([]),
         middleware=[Certified(model=certigraph.ScriptedChat(responder=silent))],
     )
     state = agent.invoke(ASK)
@@ -370,7 +370,7 @@ def test_a_misspelt_name_in_effects_is_warned_about():
     middleware = Certified(
         model=Validator().chat, effects={"look_upp": "repeatable", "a_tool_of_a_sub_agent": "repeatable"}
     )
-    agent = create_agent(ScriptedAgent(replies=["Done."]), desk([]), middleware=[middleware])
+    agent = create_agent(ScriptedAgent(replies=["Done."]), shop_tools([]), middleware=[middleware])
     with pytest.warns(UserWarning, match="did you mean 'look_up'") as warned:
         agent.invoke(ASK)
     assert not any("sub_agent" in str(one.message) for one in warned)

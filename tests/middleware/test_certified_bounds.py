@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from deepagents import create_deep_agent
-from helpers.models.scripted_agents import LOOK_UPS, ScriptedAgent, Validator, calls, desk
+from helpers.models.scripted_agents import LOOK_UPS, ScriptedAgent, Validator, calls, shop_tools
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,
@@ -40,7 +40,7 @@ def believing() -> Validator:
 def agent_of(replies: list[Any], validator: Validator, done: list[str], *others: Any, **given: Any) -> Any:
     certified = Certified(model=validator.chat, **{"effects": LOOK_UPS, **given})
     model = ScriptedAgent(replies=[*replies, *["Nothing more."] * 3])
-    return create_agent(model, desk(done), middleware=stack(*others, certified), checkpointer=InMemorySaver())
+    return create_agent(model, shop_tools(done), middleware=stack(*others, certified), checkpointer=InMemorySaver())
 
 
 # Calls that could go around the check.
@@ -70,7 +70,7 @@ def test_work_that_is_handed_to_a_sub_agent_is_checked():
     task = ("task", {"description": "Refund order 17 with 9999.", "subagent_type": "general-purpose"})
     model, done = ScriptedAgent(replies=[calls(task), "I left it."]), list[str]()
     middleware = [Certified(model=validator.chat, effects=LOOK_UPS)]
-    state = create_deep_agent(model=model, tools=desk(done), middleware=middleware).invoke(ASK)
+    state = create_deep_agent(model=model, tools=shop_tools(done), middleware=middleware).invoke(ASK)
     assert (done, [one["tool"] for one in state["checked"]]) == ([], ["task"])
 
 
@@ -119,7 +119,7 @@ def test_answers_are_sent_back_so_often_whatever_is_summed_up():
     validator = Validator(missing=["Close the ticket."] * 99)
     model = ScriptedAgent(replies=[look_up_or_answer] * 60)
     middleware = stack(summary(), Certified(model=validator.chat), effects=LOOK_UPS)
-    state = create_agent(model, desk([]), middleware=middleware).invoke(ASK)
+    state = create_agent(model, shop_tools([]), middleware=middleware).invoke(ASK)
     assert (state["ending"], len(validator.prompts)) == ("gave_up", 3)
 
 
@@ -171,7 +171,7 @@ def test_the_agents_own_files_are_no_evidence():
     write, read = ("write_file", {"file_path": "/n", "content": WORDS}), ("read_file", {"file_path": "/n"})
     model = ScriptedAgent(replies=[calls(write), calls(read, first="d"), *["It was refunded."] * 3])
     middleware = [Certified(model=believing().chat, effects=LOOK_UPS, conditions=[CONDITION])]
-    state = create_deep_agent(model=model, tools=desk([]), middleware=middleware).invoke(ASK)
+    state = create_deep_agent(model=model, tools=shop_tools([]), middleware=middleware).invoke(ASK)
     assert certified_texts(state) == []
 
 
@@ -206,6 +206,6 @@ def test_one_request_given_to_several_runs_at_once_is_judged_in_each():
     message = HumanMessage("Refund order 17.")
     validator = Validator(missing=["Refund it."] * 99)
     middleware = Certified(model=validator.chat, effects=LOOK_UPS)
-    agent = create_agent(ScriptedAgent(replies=["Done."] * 99), desk([]), middleware=[middleware])
+    agent = create_agent(ScriptedAgent(replies=["Done."] * 99), shop_tools([]), middleware=[middleware])
     states = agent.batch([{"messages": [message]}] * 6)
     assert [one["ending"] for one in states] == ["gave_up"] * 6

@@ -27,8 +27,8 @@ from certigraph.state.run import Commitment
 ACCOUNT, STRANGE = "DE89370400440532013000", "GB33BUKB20201555555555"
 
 
-def read_bill(name: str) -> str:
-    """Read a bill."""
+def read_invoice(name: str) -> str:
+    """Read a invoice."""
     return f"Bill of {name}: pay 98.70 to {ACCOUNT}"
 
 
@@ -44,7 +44,7 @@ def pay(account: str, amount: float) -> str:
 
 
 PAID: list[tuple[str, float]] = []
-TOOLS = [read_bill, read_mail, pay]
+TOOLS = [read_invoice, read_mail, pay]
 
 
 @pytest.fixture(autouse=True)
@@ -58,14 +58,14 @@ def to_tools(*names: str) -> dict[str, Any]:
     return {"reasoning": "", "tools": list(names)}
 
 
-FROM_BILL = {
-    **to_tools("read_bill", "read_mail", "pay"),
+FROM_INVOICE = {
+    **to_tools("read_invoice", "read_mail", "pay"),
     "arguments": [
-        {"tool": "pay", "argument": "account", "supplied_by": ["read_bill"], "worked_out": False},
-        {"tool": "pay", "argument": "amount", "supplied_by": ["read_bill"], "worked_out": False},
+        {"tool": "pay", "argument": "account", "supplied_by": ["read_invoice"], "worked_out": False},
+        {"tool": "pay", "argument": "amount", "supplied_by": ["read_invoice"], "worked_out": False},
     ],
 }
-"""A commitment to arguments: what is paid comes from the bill."""
+"""A commitment to arguments: what is paid comes from the invoice."""
 
 
 def ask(agent: Any, given: Any, config: dict[str, Any] | None = None, *, use_async: bool = False) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def test_call_beyond_is_refused_and_the_others_are_made(use_async: bool) -> None
     assert [one.tool_call_id for one in messages if isinstance(one, ToolMessage) and is_made(one)] == ["1", "3"]
     assert (PAID, messages[-1].text) == ([], "ok")
     assert chat.offered == [["read_mail"]] * 3
-    assert len(chat.asked) == 1
+    assert len(chat.prompts) == 1
 
 
 def test_nothing_is_offered_where_no_tool_is_needed() -> None:
@@ -115,15 +115,15 @@ def test_nothing_is_offered_where_no_tool_is_needed() -> None:
 
 
 def test_model_reads_what_was_committed_to() -> None:
-    chat = CallingChat(replies=["ok"], answers=[FROM_BILL])
+    chat = CallingChat(replies=["ok"], answers=[FROM_INVOICE])
     agent = create_agent(chat, TOOLS, system_prompt="You pay.", middleware=[CommitTools(level="arguments")])
-    ask(agent, "Pay the bill.")
+    ask(agent, "Pay the invoice.")
     system = chat.requests[0][0].text
     assert system.startswith("You pay.")
-    assert "- account of pay: from read_bill" in system
+    assert "- account of pay: from read_invoice" in system
 
 
-def test_each_turn_commits_anew_and_reads_no_answer() -> None:
+def test_each_turn_commits_again_and_reads_no_answer() -> None:
     chat = CallingChat(
         replies=[[call("read_mail", "1")], "You have mail.", [call("pay", "2", account="x", amount=1)], "done"],
         answers=[to_tools("read_mail"), to_tools("pay")],
@@ -134,7 +134,7 @@ def test_each_turn_commits_anew_and_reads_no_answer() -> None:
     ask(agent, "Read my mail.", thread())
     ask(agent, "Pay 1 to x.", thread())
     assert chat.offered == [["read_mail"], ["read_mail"], ["pay"], ["pay"]]
-    assert [STRANGE in one for one in chat.asked] == [False, False]
+    assert [STRANGE in one for one in chat.prompts] == [False, False]
     assert PAID == [("x", 1)]
 
 
@@ -151,7 +151,7 @@ def test_fixed_commitment_asks_no_model() -> None:
     chat = CallingChat(replies=[[call("pay", "1", account="x", amount=1)], "ok"])
     found = ask(create_agent(chat, TOOLS, middleware=[CommitTools(tools=["read_mail"])]), "Pay 1 to x.")
     assert list(refusals(found["messages"])) == ["1"]
-    assert (chat.asked, chat.offered[0]) == ([], ["read_mail"])
+    assert (chat.prompts, chat.offered[0]) == ([], ["read_mail"])
 
 
 def test_fixed_commitment_excludes_a_level() -> None:
@@ -163,7 +163,7 @@ def test_another_model_commits() -> None:
     other = CallingChat(replies=["-"], answers=[to_tools("read_mail")])
     chat = CallingChat(replies=["ok"])
     ask(create_agent(chat, TOOLS, middleware=[CommitTools(model=other)]), "Read.")
-    assert (len(other.asked), chat.asked, chat.offered) == (1, [], [["read_mail"]])
+    assert (len(other.prompts), chat.prompts, chat.offered) == (1, [], [["read_mail"]])
 
 
 def test_fallback_inside_commits_once() -> None:
@@ -172,7 +172,7 @@ def test_fallback_inside_commits_once() -> None:
     middleware = [CommitTools(), ModelFallbackMiddleware(second)]
     found = ask(create_agent(first, TOOLS, middleware=middleware), "Read.")
     assert found["messages"][-1].text == "ok"
-    assert (len(first.asked), second.asked, second.offered) == (1, [], [["read_mail"]])
+    assert (len(first.prompts), second.prompts, second.offered) == (1, [], [["read_mail"]])
 
 
 class Report(BaseModel):
@@ -183,18 +183,19 @@ class Report(BaseModel):
 
 def test_structured_answer_is_no_call_beyond() -> None:
     chat = CallingChat(
-        replies=[[call("read_bill", "1", name="gas")], [call("Report", "2", text="x", extra=1)]], answers=[FROM_BILL]
+        replies=[[call("read_invoice", "1", name="gas")], [call("Report", "2", text="x", extra=1)]],
+        answers=[FROM_INVOICE],
     )
     agent: Any = create_agent(
         chat, TOOLS, response_format=ToolStrategy(Report), middleware=[CommitTools(level="arguments")]
     )
-    assert ask(agent, "Read the gas bill.")["structured_response"] == Report(text="x")
+    assert ask(agent, "Read the gas invoice.")["structured_response"] == Report(text="x")
     assert "Report" in chat.offered[0]
 
 
 def test_structured_answer_that_failed_is_no_answer_of_a_tool() -> None:
     bad, good = call("Report", "1", wrong=1), call("Report", "3", text="x")
-    chat = CallingChat(replies=[[bad], [call("pay", "2", account=STRANGE, amount=1)], [good]], answers=[FROM_BILL])
+    chat = CallingChat(replies=[[bad], [call("pay", "2", account=STRANGE, amount=1)], [good]], answers=[FROM_INVOICE])
     agent: Any = create_agent(
         chat, TOOLS, response_format=ToolStrategy(Report), middleware=[CommitTools(level="arguments")]
     )
@@ -286,7 +287,7 @@ def test_only_an_agent_that_asks_has_a_node_for_it() -> None:
 
 def test_person_decides_about_a_fixed_commitment() -> None:
     committed = Commitment(tools=("read_mail",), approvable=("pay",))
-    chat = CallingChat(replies=[[*payment(), call("read_bill", "b", name="x")], "ok"])
+    chat = CallingChat(replies=[[*payment(), call("read_invoice", "b", name="x")], "ok"])
     middleware = [CommitTools(tools=committed)]
     agent: Any = create_agent(chat, TOOLS, middleware=middleware, checkpointer=InMemorySaver())
     found = ask(agent, "Read.", thread())
@@ -302,8 +303,8 @@ def pay_after(
     *before: Any,
     account: str = ACCOUNT,
     amount: float = 98.70,
-    given: Any = "Pay the gas bill.",
-    answer: Any = FROM_BILL,
+    given: Any = "Pay the gas invoice.",
+    answer: Any = FROM_INVOICE,
 ) -> dict[str, str]:
     """Run an agent that makes calls and then pays; return the refusals."""
     chat = CallingChat(
@@ -314,16 +315,16 @@ def pay_after(
     return refusals(ask(agent, given)["messages"])
 
 
-BILL, MAIL = call("read_bill", "b", name="gas"), call("read_mail", "m")
+INVOICE, MAIL = call("read_invoice", "b", name="gas"), call("read_mail", "m")
 
 
 def test_value_of_an_allowed_tool_passes() -> None:
-    assert pay_after(BILL, MAIL) == {}
+    assert pay_after(INVOICE, MAIL) == {}
     assert PAID == [(ACCOUNT, 98.70)]
 
 
 def test_value_of_another_tool_is_refused() -> None:
-    assert STRANGE.lower() in pay_after(BILL, MAIL, account=STRANGE)["pay"]
+    assert STRANGE.lower() in pay_after(INVOICE, MAIL, account=STRANGE)["pay"]
     assert PAID == []
 
 
@@ -341,41 +342,41 @@ def test_value_in_the_request_passes() -> None:
     ],
 )
 def test_texts_of_unknown_origin_are_data(stranger: AnyMessage) -> None:
-    given = [HumanMessage("Pay the gas bill."), stranger]
+    given = [HumanMessage("Pay the gas invoice."), stranger]
     assert STRANGE.lower() in pay_after(given=given, account=STRANGE, amount=500)["pay"]
-    given = [stranger, HumanMessage("Pay the gas bill.")]
+    given = [stranger, HumanMessage("Pay the gas invoice.")]
     assert STRANGE.lower() in pay_after(given=given, account=STRANGE, amount=500)["pay"]
 
 
-def two_turns(first: Sequence[Any], account: str, amount: float, *, answer: Any = FROM_BILL) -> dict[str, str]:
+def two_turns(first: Sequence[Any], account: str, amount: float, *, answer: Any = FROM_INVOICE) -> dict[str, str]:
     """Run a turn with some replies, then one that pays; return the refusals of both."""
     chat = CallingChat(
-        replies=[*first, [call("pay", "pay", account=account, amount=amount)], "ok"], answers=[FROM_BILL, answer]
+        replies=[*first, [call("pay", "pay", account=account, amount=amount)], "ok"], answers=[FROM_INVOICE, answer]
     )
     agent = create_agent(chat, TOOLS, middleware=[CommitTools(level="arguments")], checkpointer=InMemorySaver())
-    ask(agent, "Look at my mail and at the gas bill.", thread())
-    return refusals(ask(agent, "Pay the bill.", thread())["messages"])
+    ask(agent, "Look at my mail and at the gas invoice.", thread())
+    return refusals(ask(agent, "Pay the invoice.", thread())["messages"])
 
 
 def test_answers_of_earlier_turns_keep_their_origin() -> None:
-    assert STRANGE.lower() in two_turns([[BILL], [MAIL], "I have read both."], STRANGE, 500)["pay"]
-    assert two_turns([[BILL], "I have read it."], ACCOUNT, 98.70) == {}
+    assert STRANGE.lower() in two_turns([[INVOICE], [MAIL], "I have read both."], STRANGE, 500)["pay"]
+    assert two_turns([[INVOICE], "I have read it."], ACCOUNT, 98.70) == {}
     assert PAID == [(ACCOUNT, 98.70)]
 
 
 WORKED_OUT = {
     **to_tools("pay"),
     "arguments": [
-        {"tool": "pay", "argument": "account", "supplied_by": ["read_bill"], "worked_out": False},
-        {"tool": "pay", "argument": "amount", "supplied_by": ["read_bill"], "worked_out": True},
+        {"tool": "pay", "argument": "account", "supplied_by": ["read_invoice"], "worked_out": False},
+        {"tool": "pay", "argument": "amount", "supplied_by": ["read_invoice"], "worked_out": True},
     ],
 }
-"""A commitment in which the amount may be worked out, as long as nothing but the bill was read."""
+"""A commitment in which the amount may be worked out, as long as nothing but the invoice was read."""
 
 
 def test_own_answer_of_an_earlier_turn_has_the_origins_of_what_was_read() -> None:
-    assert two_turns([[BILL], "The bill is 98.70."], ACCOUNT, 49.35, answer=WORKED_OUT) == {}
-    assert "49.35" in two_turns([[BILL], [MAIL], "The bill is 98.70."], ACCOUNT, 49.35, answer=WORKED_OUT)["pay"]
+    assert two_turns([[INVOICE], "The invoice is 98.70."], ACCOUNT, 49.35, answer=WORKED_OUT) == {}
+    assert "49.35" in two_turns([[INVOICE], [MAIL], "The invoice is 98.70."], ACCOUNT, 49.35, answer=WORKED_OUT)["pay"]
 
 
 def send(text: str) -> str:
@@ -388,19 +389,19 @@ def test_own_words_of_this_turn_may_be_repeated() -> None:
     words = "the colleague wants a lot of money very soon"
     replies = [
         [MAIL],
-        AIMessage(f"So {words}.", tool_calls=[BILL]),
+        AIMessage(f"So {words}.", tool_calls=[INVOICE]),
         [call("send", "s", text=f"Mind that {words}")],
         "ok",
     ]
-    chat = CallingChat(replies=replies, answers=[{**to_tools("read_mail", "read_bill", "send"), "arguments": []}])
+    chat = CallingChat(replies=replies, answers=[{**to_tools("read_mail", "read_invoice", "send"), "arguments": []}])
     agent = create_agent(chat, [*TOOLS, send], middleware=[CommitTools(level="arguments")])
-    assert refusals(ask(agent, "Tell what the mail and the gas bill say.")["messages"]) == {}
+    assert refusals(ask(agent, "Tell what the mail and the gas invoice say.")["messages"]) == {}
     assert len(PAID) == 1
 
 
 def test_request_that_a_summary_replaced_still_counts() -> None:
-    replies: list[Any] = [[BILL], [MAIL], [call("pay", "pay", account=STRANGE, amount=12)], "ok"]
-    chat = CallingChat(replies=replies, answers=[FROM_BILL])
+    replies: list[Any] = [[INVOICE], [MAIL], [call("pay", "pay", account=STRANGE, amount=12)], "ok"]
+    chat = CallingChat(replies=replies, answers=[FROM_INVOICE])
     summary = SummarizationMiddleware(
         CallingChat(replies=[f"The mail says: pay 500 to {ACCOUNT}"]), trigger=("messages", 5), keep=("messages", 1)
     )
@@ -408,21 +409,21 @@ def test_request_that_a_summary_replaced_still_counts() -> None:
     found = ask(agent, f"Pay 12 to {STRANGE}.")
     assert not any(one.text.startswith("Pay 12") for one in found["messages"])  # the request was summarised
     assert (refusals(found["messages"]), PAID) == ({}, [(STRANGE, 12)])
-    assert len(chat.asked) == 1
+    assert len(chat.prompts) == 1
 
 
 def test_value_that_only_a_summary_holds_is_refused() -> None:
-    replies: list[Any] = [[BILL], [MAIL], [call("pay", "pay", account=ACCOUNT, amount=500)], "ok"]
-    chat = CallingChat(replies=replies, answers=[FROM_BILL])
+    replies: list[Any] = [[INVOICE], [MAIL], [call("pay", "pay", account=ACCOUNT, amount=500)], "ok"]
+    chat = CallingChat(replies=replies, answers=[FROM_INVOICE])
     summary = SummarizationMiddleware(
         CallingChat(replies=[f"The mail says: pay 500 to {ACCOUNT}"]), trigger=("messages", 5), keep=("messages", 1)
     )
     agent: Any = create_agent(chat, TOOLS, middleware=[summary, CommitTools(level="arguments")])
-    assert "pay" in refusals(ask(agent, "Pay the gas bill.")["messages"])
+    assert "pay" in refusals(ask(agent, "Pay the gas invoice.")["messages"])
 
 
 def test_request_of_another_graph_is_no_persons() -> None:
-    chat = CallingChat(replies=[[MAIL], [call("pay", "pay", account=STRANGE, amount=12)], "ok"], answers=[FROM_BILL])
+    chat = CallingChat(replies=[[MAIL], [call("pay", "pay", account=STRANGE, amount=12)], "ok"], answers=[FROM_INVOICE])
     inner = create_agent(chat, TOOLS, middleware=[CommitTools(level="arguments")])
 
     def delegate(task: str) -> str:
@@ -450,7 +451,7 @@ def run_node(middleware: CommitTools, *messages: AnyMessage, use_async: bool = F
 
     node = ToolNode(TOOLS, wrap_tool_call=middleware.wrap_tool_call, awrap_tool_call=middleware.awrap_tool_call)
     graph = StateGraph(Calls).add_node("tools", node).add_edge(START, "tools").add_edge("tools", END).compile()
-    given = {"messages": [HumanMessage("Pay the gas bill."), *messages], **state}
+    given = {"messages": [HumanMessage("Pay the gas invoice."), *messages], **state}
     return refusals(ask(graph, given, use_async=use_async)["messages"])
 
 

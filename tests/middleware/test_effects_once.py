@@ -295,7 +295,7 @@ class IntegerSaver(InMemorySaver):
 
 
 @pytest.mark.parametrize("kind", [InMemorySaver, IntegerSaver])
-def test_turns_that_begin_at_one_checkpoint_are_told_apart(kind: Any) -> None:
+def test_turns_that_begin_at_one_checkpoint_are_distinguished(kind: Any) -> None:
     bank = Bank()
     graph = create_agent(Caller(rounds=[[("pay", ANN)]]), [bank.pay], middleware=[EffectsOnce()], checkpointer=kind())
     graph.invoke(ASK, THREAD)

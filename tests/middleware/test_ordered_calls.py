@@ -1,7 +1,6 @@
 """The calls of one response in their order: create_agent with `OrderedCalls`."""
 
 import asyncio
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,14 +9,13 @@ from typing import Annotated, Any
 import pytest
 from helpers.models.calling_models import Caller
 from helpers.processes.prepared_processes import FORK
+from helpers.sample_runs.ordered_chains import work_in_order
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, hook_config
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.prebuilt import ToolRuntime
 from langgraph.types import Command
 from pydantic import BaseModel
@@ -309,35 +307,6 @@ def test_streams_have_one_answer_for_each_call() -> None:
     graph = built(Office(), numbered("mail", "close", "close"))
     parts = [part for part, _ in graph.stream(ASK, stream_mode="messages") if isinstance(part, ToolMessage)]
     assert [one.text for one in parts] == ["mail 1", "close 2", "close 3"]
-
-
-def work_in_order(folder: Path, is_async: bool) -> None:
-    """Make a chain of calls, or go on with it. The first process ends in its second call, before the effect."""
-
-    def step(number: int) -> str:
-        """Take a step."""
-        if number == 2 and not (folder / "killed").exists():
-            (folder / "killed").touch()
-            os._exit(1)
-        with (folder / "steps").open("a") as file:
-            file.write(f"{number}\n")
-        return f"step {number}"
-
-    def carry_on(saver: Any, model: Caller) -> Any:
-        return create_agent(model, [step], middleware=[OrderedCalls()], checkpointer=saver)
-
-    model, path = Caller(rounds=[numbered("step", "step", "step")]), str(folder / "checkpoints.sqlite")
-    given = None if (folder / "killed").exists() else ASK
-    if not is_async:
-        with SqliteSaver.from_conn_string(path) as saver:
-            carry_on(saver, model).invoke(given, THREAD, durability="sync")
-        return
-
-    async def work() -> None:
-        async with AsyncSqliteSaver.from_conn_string(path) as saver:
-            await carry_on(saver, model).ainvoke(given, THREAD, durability="sync")
-
-    asyncio.run(work())
 
 
 @pytest.mark.slow

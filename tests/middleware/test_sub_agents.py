@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from deepagents import create_deep_agent
-from helpers.models.scripted_agents import LOOK_UPS, ScriptedAgent, Validator, calls, desk
+from helpers.models.scripted_agents import LOOK_UPS, ScriptedAgent, Validator, calls, shop_tools
 from langgraph.checkpoint.memory import InMemorySaver
 
 from certigraph.middleware import Certified, EffectsOnce, OrderedCalls, ProgressGate, stack
@@ -30,7 +30,7 @@ def clerk(order: int, done: list[str], validator: Validator) -> dict[str, Any]:
         "description": "refunds orders",
         "system_prompt": "You refund orders.",
         "model": ScriptedAgent(replies=replies),
-        "tools": desk(done),
+        "tools": shop_tools(done),
         "middleware": ours(validator),
     }
 
@@ -42,7 +42,7 @@ def test_sub_agents_are_certified_by_themselves(count: int):
     tasks = [("task", {"description": f"Refund order {order}.", "subagent_type": f"clerk{order}"}) for order in orders]
     agent = create_deep_agent(
         model=ScriptedAgent(replies=[calls(*tasks), "All orders were refunded."]),
-        tools=desk(done),
+        tools=shop_tools(done),
         subagents=[clerk(order, done, inner) for order in orders],
         middleware=ours(outer),
         checkpointer=InMemorySaver(),

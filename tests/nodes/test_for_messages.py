@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from helpers.models.scripted_agents import LOOK_UPS, ScriptedAgent, Validator, calls, desk
+from helpers.models.scripted_agents import LOOK_UPS, ScriptedAgent, Validator, calls, shop_tools
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
@@ -31,7 +31,7 @@ class State(MessagesState):
 
 def graph_of(replies: list[Any], validator: Validator, done: list[str], **given: Any) -> Any:
     """Agent, check, tools, gate and a certified end."""
-    tools, model = desk(done), ScriptedAgent(replies=replies)
+    tools, model = shop_tools(done), ScriptedAgent(replies=replies)
     graph = StateGraph(State)
     graph.add_node("agent", lambda state: {"messages": model.invoke(state["messages"])})
     graph.add_node("check", check(tools, model=validator.chat, effects=LOOK_UPS))
@@ -74,7 +74,7 @@ def test_a_refused_call_goes_back_to_the_agent():
 
 def test_code_certifies_conditions_between_rounds():
     done = list[str]()
-    tools, condition = desk(done), "Order 17 is refunded."
+    tools, condition = shop_tools(done), "Order 17 is refunded."
     checks = {"Order {order} is refunded.": lambda order: f"refund {order} 64.0" in done}
     model = ScriptedAgent(replies=[calls(REFUND)])
     graph = StateGraph(State)
@@ -112,7 +112,7 @@ def test_a_state_needs_no_key_of_ours():
     model, validator = ScriptedAgent(replies=["There is nothing to do."]), Validator()
     graph = StateGraph(Plain)
     graph.add_node("agent", lambda state: {"messages": model.invoke(state["messages"])})
-    graph.add_node("audit", audit(desk([]), model=validator.chat, effects=LOOK_UPS))
+    graph.add_node("audit", audit(shop_tools([]), model=validator.chat, effects=LOOK_UPS))
     graph.add_node("certify", certify())
     graph.add_edge(START, "agent").add_edge("agent", "audit").add_edge("audit", "certify")
     updates = [*graph.compile().stream(ASK, stream_mode="updates")]

@@ -187,7 +187,7 @@ def test_documents_are_what_is_counted_where_a_tool_returns_them() -> None:
     assert shares == [1, 0, 0.5]
 
 
-def test_documents_without_ids_are_told_apart_by_their_text() -> None:
+def test_documents_without_ids_are_distinguished_by_their_text() -> None:
     texts = ["It left.", "It arrived.", "It left."]
     shares = new_shares(conversation(*(answered(str(n), "found", Document(one)) for n, one in enumerate(texts))))
     assert shares == [1, 1, 0]

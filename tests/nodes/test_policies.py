@@ -1,6 +1,6 @@
 """Policies are split once into sentences that stand in them, and a validator reads them as they were kept."""
 
-from helpers.models.scripted_agents import LOOK_UPS, ScriptedAgent, Validator, calls, desk
+from helpers.models.scripted_agents import LOOK_UPS, ScriptedAgent, Validator, calls, shop_tools
 from langchain.agents import create_agent
 
 import certigraph
@@ -35,7 +35,9 @@ def test_the_validator_reads_the_kept_sentences_by_their_ids():
     kept = [one.as_json() for one in split()[1:]]  # as somebody edited them in a file
     middleware = Certified(model=validator.chat, policy=kept, effects=LOOK_UPS)
     replies = [calls(("refund", {"order": 17, "amount": 64.0})), "Done."]
-    agent = create_agent(ScriptedAgent(replies=replies), desk([]), middleware=[middleware], system_prompt="Be kind.")
+    agent = create_agent(
+        ScriptedAgent(replies=replies), shop_tools([]), middleware=[middleware], system_prompt="Be kind."
+    )
     agent.invoke({"messages": [("user", "Refund order 17.")]})
     assert len(validator.prompts) == 2
     for prompt in validator.prompts:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import pytest
 from deepagents import create_deep_agent
-from helpers.models.scripted_agents import LOOK_UPS, ScriptedAgent, Validator, calls, desk
+from helpers.models.scripted_agents import LOOK_UPS, ScriptedAgent, Validator, calls, shop_tools
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,
@@ -53,7 +53,7 @@ def certified(validator: Validator, **given: Any) -> list[AgentMiddleware[Any, A
 def agent_of(
     replies: list[Any], done: list[str], *middleware: Any, **given: Any
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    return create_agent(ScriptedAgent(replies=replies), desk(done), middleware=middleware, **given)
+    return create_agent(ScriptedAgent(replies=replies), shop_tools(done), middleware=middleware, **given)
 
 
 def run(agent: Any, folder: Path, **given: Any) -> Result:
@@ -77,7 +77,7 @@ def test_an_agent_with_middleware_has_effects_checks_and_certificates(tmp_path: 
 def test_a_bare_agent_ends_finished_and_its_effects_are_listed(tmp_path: Path):
     result = run(agent_of(WORK, []), tmp_path)
     assert (result.ending, result.certificates) == ("finished", [])
-    # nobody has said that it changes nothing
+    # nobody declared that it changes nothing
     assert [one.tool for one in result.effects] == ["look_up", "refund", "mail"]
     assert (result.trajectory.header.task.goal, result.usage.calls) == (REQUEST, 3)
 
@@ -125,7 +125,7 @@ def test_checks_of_calls_with_a_secret_are_recorded_once(tmp_path: Path, monkeyp
     asks = HumanInTheLoopMiddleware({"refund": True}, interrupt_mode="per_call")
     middleware = stack(OrderedCalls(), asks, EffectsOnce(), Certified(model=Validator().chat), effects=LOOK_UPS)
     replies = [calls(("log_in", {"key": KEY})), *WORK[1:]]
-    agent = create_agent(ScriptedAgent(replies=replies), [log_in, *desk([])], middleware=middleware)
+    agent = create_agent(ScriptedAgent(replies=replies), [log_in, *shop_tools([])], middleware=middleware)
     waiting = run(agent, tmp_path)
     resumed = certigraph.resume(waiting.folder, graph=agent, answer={"type": "approve"})
     assert [one.tool for one in resumed.state["checks"]] == ["log_in", "refund", "mail"]
@@ -187,7 +187,7 @@ def test_a_summary_takes_no_effect_out_of_the_record(tmp_path: Path):
 
 
 def test_a_summary_takes_no_call_from_the_check_of_a_case(tmp_path: Path):
-    cases = certigraph.Tools(desk([]), ["Send mails 0 to 3."], check=lambda episode: len(episode.calls) == 4)
+    cases = certigraph.Tools(shop_tools([]), ["Send mails 0 to 3."], check=lambda episode: len(episode.calls) == 4)
     result = certigraph.run(summing_up(), cases, out=tmp_path)
     assert result.scores and result.scores.value == 1
 
@@ -249,7 +249,7 @@ def test_answers_in_commands_and_in_messages_of_one_node_are_recorded(tmp_path: 
     model = ScriptedAgent(replies=[calls(REFUND, ("note", {"text": "x"})), calls(MAIL, first="d"), "Done."])
     graph = StateGraph(MessagesState)
     graph.add_node("agent", lambda state: {"messages": [model.invoke(state["messages"])]})
-    graph.add_node("tools", ToolNode([*desk([]), note]))
+    graph.add_node("tools", ToolNode([*shop_tools([]), note]))
     graph.add_edge(START, "agent")
     graph.add_conditional_edges("agent", tools_condition)
     graph.add_edge("tools", "agent")
@@ -261,7 +261,7 @@ def test_answers_in_commands_and_in_messages_of_one_node_are_recorded(tmp_path: 
 def test_a_deep_agent_is_recorded(tmp_path: Path):
     replies = [calls(("write_todos", {"todos": []})), *WORK[1:]]
     middleware = certified(Validator(by_calls=[2]))
-    agent = create_deep_agent(ScriptedAgent(replies=replies), desk([]), middleware=middleware)
+    agent = create_deep_agent(ScriptedAgent(replies=replies), shop_tools([]), middleware=middleware)
     result = run(agent, tmp_path)
     assert (result.ending, [one.tool for one in result.effects]) == ("goal", ["refund", "mail"])
 
@@ -278,7 +278,7 @@ def test_a_graph_with_nodes_of_for_messages_is_recorded(is_nested: bool, tmp_pat
 
 def ending_with(*, is_nested: bool) -> CompiledStateGraph[Any, Any, Any, Any]:
     """A graph that ends with `audit` and `certify`, which `certified_end` has in a graph of its own."""
-    tools, judge = desk([]), Validator().chat
+    tools, judge = shop_tools([]), Validator().chat
 
     class State(MessagesState):
         certigraph: dict[str, Any]
@@ -301,7 +301,7 @@ def ending_with(*, is_nested: bool) -> CompiledStateGraph[Any, Any, Any, Any]:
 
 
 def test_logs_with_a_reducer_are_recorded_once(tmp_path: Path):
-    tools, model = desk([]), ScriptedAgent(replies=["Nothing is to be done."])
+    tools, model = shop_tools([]), ScriptedAgent(replies=["Nothing is to be done."])
 
     class State(MessagesState):
         certificates: Annotated[list[dict[str, Any]], operator.add]

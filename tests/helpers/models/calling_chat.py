@@ -34,7 +34,7 @@ class CallingChat(BaseChatModel):
     """The prompts of the replies so far."""
     offered: list[list[str]] = Field(default_factory=list)
     """The tools that each of them offered."""
-    asked: list[str] = Field(default_factory=list)
+    prompts: list[str] = Field(default_factory=list)
     """The prompts with an answer schema."""
 
     @property
@@ -50,8 +50,8 @@ class CallingChat(BaseChatModel):
         self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
         if "response_format" in kwargs:
-            self.asked.append("\n".join(one.text for one in messages))
-            reply: Any = json.dumps(self.answers[min(len(self.asked), len(self.answers)) - 1])
+            self.prompts.append("\n".join(one.text for one in messages))
+            reply: Any = json.dumps(self.answers[min(len(self.prompts), len(self.answers)) - 1])
         else:
             self.requests.append(messages)
             self.offered.append(kwargs.get("names", []))

@@ -1,4 +1,4 @@
-"""A desk of a shop: its tools note what they did, and scripted models work at it."""
+"""A shop: its tools note what they did, and scripted models work at it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -15,8 +15,8 @@ import certigraph
 LOOK_UPS = {"look_up": "repeatable"}
 
 
-def desk(done: list[str]) -> list[BaseTool]:
-    """The tools of a desk that appends to `done` what takes effect."""
+def shop_tools(done: list[str]) -> list[BaseTool]:
+    """The tools of a shop that appends to `done` what takes effect."""
 
     @tool
     def look_up(order: int) -> str:
@@ -48,10 +48,10 @@ Reply = AIMessage | str | Callable[[Sequence[BaseMessage]], AIMessage]
 
 
 class ScriptedAgent(BaseChatModel):
-    """Answers with the replies of a script, one after another; `asked` keeps the messages of each request."""
+    """Answers with the replies of a script, one after another; `requests` keeps the messages of each request."""
 
     replies: list[Any]
-    asked: list[list[BaseMessage]] = Field(default_factory=list)
+    requests: list[list[BaseMessage]] = Field(default_factory=list)
     bound: list[list[str]] = Field(default_factory=list)
     _left: Iterator[Any] = PrivateAttr()
 
@@ -73,7 +73,7 @@ class ScriptedAgent(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        self.asked.append(messages)
+        self.requests.append(messages)
         reply = next(self._left)
         if callable(reply):
             reply = reply(messages)

@@ -1,4 +1,4 @@
-"""A desk with three cases, and agents at it that one script plays: plain ones, certigraph's, and LangChain's.
+"""A shop with three cases, and agents in it that one script plays: plain ones, certigraph's, and LangChain's.
 
 The script makes the same slips in every agent. It works off order 17 as it should, refunds a wrong amount of order 18
 until it reads what is right, and says of order 19 that it is refunded before it is.
@@ -17,10 +17,10 @@ from langgraph.graph.state import CompiledStateGraph
 
 import certigraph
 from certigraph.middleware import Certified, EffectsOnce, OrderedCalls, ProgressGate, stack
-from helpers.models.scripted_agents import LOOK_UPS, desk
+from helpers.models.scripted_agents import LOOK_UPS, shop_tools
 
 DONE: list[str] = []
-TOOLS = desk(DONE)
+TOOLS = shop_tools(DONE)
 
 
 def choose(seen: str) -> tuple[str, dict[str, Any]]:
@@ -57,7 +57,7 @@ def respond(prompt: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {**plan, "thought": "", "calls": [{"name": name, "args": args}]}
 
 
-class DeskAgent(BaseChatModel):
+class ShopAgent(BaseChatModel):
     """A script as a model of LangChain's: a function of all that the messages say, which returns the next call."""
 
     choose: Callable[[str], tuple[str, dict[str, Any]]] = choose
@@ -66,7 +66,7 @@ class DeskAgent(BaseChatModel):
     def _llm_type(self) -> str:
         return "scripted agent"
 
-    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> "DeskAgent":  # type: ignore[override]
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> "ShopAgent":  # type: ignore[override]
         return self
 
     def _generate(
@@ -84,14 +84,14 @@ class DeskAgent(BaseChatModel):
 
 def bare() -> CompiledStateGraph:
     """LangChain's agent as it is."""
-    return create_agent(DeskAgent(), TOOLS)
+    return create_agent(ShopAgent(), TOOLS)
 
 
 def checked() -> CompiledStateGraph:
     """The same agent with middleware."""
     validator = certigraph.ScriptedChat(responder=respond)
     middleware = stack(OrderedCalls(), ProgressGate(), EffectsOnce(), Certified(model=validator), effects=LOOK_UPS)
-    return create_agent(DeskAgent(), TOOLS, middleware=middleware)
+    return create_agent(ShopAgent(), TOOLS, middleware=middleware)
 
 
 def is_refunded(episode: certigraph.Episode) -> bool:
@@ -101,7 +101,7 @@ def is_refunded(episode: certigraph.Episode) -> bool:
 
 
 def cases() -> certigraph.Tools:
-    """The desk with its cases."""
+    """The shop with its cases."""
     return certigraph.Tools(
         TOOLS,
         [certigraph.Case(id=order, goal=f"Refund order {order}.") for order in ("17", "18", "19")],

@@ -1,9 +1,9 @@
-"""certigraph's middleware beside LangChain's: what each combination does, in the order that `stack` gives."""
+"""certigraph's middleware together with LangChain's: what each combination does, in the order that `stack` gives."""
 
 from typing import Annotated, Any
 
 import pytest
-from helpers.models.scripted_agents import LOOK_UPS, ScriptedAgent, Validator, calls, desk
+from helpers.models.scripted_agents import LOOK_UPS, ScriptedAgent, Validator, calls, shop_tools
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     HumanInTheLoopMiddleware,
@@ -40,7 +40,7 @@ def agent_of(
     ours = OrderedCalls(), EffectsOnce(), Certified(model=validator.chat)
     middleware = stack(*ours, *others, effects=LOOK_UPS)
     model = ScriptedAgent(replies=replies)
-    return create_agent(model, desk(done), middleware=middleware, checkpointer=InMemorySaver(), **given)
+    return create_agent(model, shop_tools(done), middleware=middleware, checkpointer=InMemorySaver(), **given)
 
 
 OTHERS = {
@@ -88,13 +88,13 @@ def ask_person() -> HumanInTheLoopMiddleware:
 def test_a_person_is_asked_one_call_after_another():
     done = list[str]()
     agent = agent_of([*WORK], done, ask_person())
-    asked = []
+    names = []
     state = agent.invoke(ASK, CONFIG)
     while "__interrupt__" in state:
         [question] = state["__interrupt__"]
-        asked.append(question.value["name"])
+        names.append(question.value["name"])
         state = agent.invoke(Command(resume={"type": "approve"}), CONFIG)
-    assert (asked, done) == (["refund", "mail"], DONE)
+    assert (names, done) == (["refund", "mail"], DONE)
 
 
 def test_what_follows_a_rejected_call_is_not_made():
@@ -125,7 +125,7 @@ def test_batched_approval_is_refused_with_what_to_use_instead():
 def test_a_tool_that_failed_is_tried_again_and_made_once():
     done, failures = list[str](), iter([ValueError("busy")])
 
-    tools = desk(done)
+    tools = shop_tools(done)
     refund = tools[1]
     whole = refund.func  # type: ignore[attr-defined]
 
@@ -174,7 +174,7 @@ def test_a_human_message_that_a_tool_returns_is_no_request():
     validator = Validator()
     middleware = stack(OrderedCalls(), Certified(model=validator.chat), effects=LOOK_UPS)
     replies = [calls(("screenshot", {}), *CHAIN), "Done."]
-    agent = create_agent(ScriptedAgent(replies=replies), [screenshot, *desk(done)], middleware=middleware)
+    agent = create_agent(ScriptedAgent(replies=replies), [screenshot, *shop_tools(done)], middleware=middleware)
     state = agent.invoke(ASK)
     assert done == DONE
     assert all("Task:\nRefund order 17" in prompt for prompt in validator.prompts)
