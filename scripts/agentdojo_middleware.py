@@ -38,7 +38,8 @@ from certigraph.benchmarks.agentdojo.encodings import ENCODINGS, SEPARATOR, spli
 from certigraph.benchmarks.agentdojo.expert import dojo_expert
 from certigraph.benchmarks.agentdojo.world import ATTACK, INSTRUCTIONS, LIMITS, SUITES, UTILITY
 from certigraph.middleware.commitments import CommitTools
-from certigraph.nodes.conversations import is_made, state_of
+from certigraph.nodes.conversations import TurnView, is_made, state_of
+from certigraph.nodes.outside_agents import no_tools
 from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.records import Task
 from certigraph.state.run import FINISH, Evidence
@@ -125,7 +126,7 @@ class DojoChat(BaseChatModel):
             )
             return ChatResult(generations=[ChatGeneration(message=message)])
         said: Any = [one for one in messages if not isinstance(one, SystemMessage)]
-        state = {**state_of(said, lambda tool: True), "task": self.task}
+        state = {**state_of(said, no_tools(), TurnView()), "task": self.task}
         options = [{"properties": {"name": {"const": name}}} for name in (*kwargs.get("names", ()), FINISH)]
         [call] = self._respond(state, {"properties": {"calls": {"items": {"anyOf": options}}}})["calls"]
         if call["name"] == FINISH:
