@@ -56,6 +56,7 @@ from certigraph.nodes.requests import (
     INPUT_FORM,
     OPEN_KEY,
     THE_GOAL,
+    name_target,
     note_sources,
     read_surroundings,
     receive_request,
@@ -802,7 +803,7 @@ def _list_conditions(state: Any, ending: str, *, certifies: bool) -> dict[str, l
     certificates = [one for one in state.get("certificates", ()) if not one.forced]
     done = [target for one in certificates for target in one.targets]
     left = list(state.get("plan", ())[state.get("head", 0) :])
-    texts = [[THE_GOAL if one.kind == "goal" else one.text for one in part] for part in (done, left)]
+    texts = [[name_target(one) for one in part] for part in (done, left)]
     if not state.get("plan") and ending != GOAL:
         texts[1] = [THE_GOAL]
     return dict(zip((CERTIFIED_KEY, OPEN_KEY), texts, strict=True))

@@ -10,7 +10,7 @@ from certigraph.adapters.processes import wait_for_node
 from certigraph.adapters.protocols import Operator
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.middleware.progress import RecordsState
-from certigraph.middleware.views import AgentParts, DeclaresEffects, MarksMessages, SeenTurns, UsageState, usage_update
+from certigraph.middleware.views import DeclaresEffects, MarksMessages, SeenTurns, UsageState, usage_update
 from certigraph.nodes.beliefs import to_memory
 from certigraph.nodes.message_beliefs import (
     KEPT_ROUNDS,
@@ -88,18 +88,16 @@ class BeliefMemory(DeclaresEffects, MarksMessages):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Show the belief to the agent's model."""
-        self._seen.note(request)
         return handler(self._show(request))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Show the belief to the agent's model."""
-        self._seen.note(request)
         return await handler(self._show(request))
 
     def _show(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        parts = self._seen.find(request.state["messages"]) or AgentParts(request)
+        parts, _ = self._seen.note(request)
         shown = {**request.state, "messages": request.messages}
         if not believed_rounds(shown, parts.answer_forms):
             return request

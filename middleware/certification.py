@@ -58,7 +58,7 @@ from certigraph.nodes.conversations import (
 from certigraph.nodes.message_checks import JudgedEnd, check_open_calls, judge_end
 from certigraph.nodes.outside_agents import Model, OutsideAgent, OutsideEffects, load_outside_tools, stand_in_tools
 from certigraph.nodes.policies import PolicySentence, format_policy
-from certigraph.nodes.requests import CERTIFIED_KEY, OPEN_KEY, THE_GOAL, requests_in
+from certigraph.nodes.requests import CERTIFIED_KEY, OPEN_KEY, THE_GOAL, name_target, requests_in
 from certigraph.state.call_checks import CallCheck
 from certigraph.state.effects import list_effects
 from certigraph.state.endings import FINISHED, GAVE_UP, STOPPED, Refused
@@ -185,9 +185,10 @@ class Certified(DeclaresEffects, AgentMiddleware[CertificationState, Any, Any]):
 
     def _note(self, request: ModelRequest[Any]) -> None:
         """Note the parts of the agent, and warn of rules that none of its tools meets."""
-        if (new := self._seen.note(request)) is None:
+        parts, is_new = self._seen.note(request)
+        if not is_new:
             return
-        world = new.world(self.effects.given, self._checks, self.policy)
+        world = parts.world(self.effects.given, self._checks, self.policy)
         try:
             self._rules.check_tools(world)
         except ValueError as error:
@@ -337,7 +338,8 @@ class Certified(DeclaresEffects, AgentMiddleware[CertificationState, Any, Any]):
         if seen is None:
             return {}
         world = seen.world(self.effects.given, self._checks, self.policy)
-        return {"certigraph_kept": keep_calls(state, self._turn(state), world)}
+        kept = keep_calls(state, self._turn(state), world)
+        return {"certigraph_kept": kept} if kept != (state.get("certigraph_kept") or []) else {}
 
     def _find_unjudged_end(self, state: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return ending and reason of a turn whose answer is not judged; None for one that is."""
@@ -438,13 +440,13 @@ def _is_complete(state: Mapping[str, Any], others: frozenset[str]) -> bool:
 
 def _certified_texts(state: Mapping[str, Any]) -> list[str]:
     certificates = [Certificate.model_validate(one) for one in state.get("certificates") or ()]
-    return [THE_GOAL if target.kind == "goal" else target.text for one in certificates for target in one.targets]
+    return [name_target(target) for one in certificates for target in one.targets]
 
 
 def _event_of(certificate: Certificate) -> dict[str, Any]:
     target = certificate.targets[0]
     found = {"goal": target.kind == "goal", "decided_by": certificate.decided_by, "evidence": certificate.evidence}
-    return {"conditions": [THE_GOAL if target.kind == "goal" else target.text], **found}
+    return {"conditions": [name_target(target)], **found}
 
 
 def _send_back(state: Mapping[str, Any], judged: JudgedEnd, runtime: Runtime[Any]) -> dict[str, Any]:

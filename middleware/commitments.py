@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple, NotRequired, cast
 from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr
 from langchain.tools.tool_node import ToolCallRequest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages import ToolCall as CalledTool
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config
@@ -23,7 +23,15 @@ from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outputs import MADE_KEY
 from certigraph.adapters.tools.positions import NAMESPACE_KEY, require_checkpointer
 from certigraph.adapters.tools.world import Tools
-from certigraph.middleware.views import AgentParts, Answer, UsageState, mark_messages, names_of_forms, usage_update
+from certigraph.middleware.views import (
+    AgentParts,
+    Answer,
+    UsageState,
+    extend_instructions,
+    mark_messages,
+    names_of_forms,
+    usage_update,
+)
 from certigraph.nodes.approval import WITHOUT_APPROVAL, ApprovalRule, ask_about, name_and_args, refuse_again
 from certigraph.nodes.commitments import REFUSED, commit, commit_view, refuse_beyond_commitment
 from certigraph.nodes.conversations import (
@@ -195,12 +203,8 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
         tools = [tool for tool in request.tools if isinstance(tool, dict) or tool.name in usable]
         if not tools:
             return request.override(tools=[])
-        text = describe_commitment(commitment)
-        before = request.system_message.content if request.system_message else ""
-        content = (
-            f"{before}\n\n{text}".strip() if isinstance(before, str) else [*before, {"type": "text", "text": text}]
-        )
-        return request.override(tools=tools, system_message=SystemMessage(content))
+        extended = extend_instructions(request.system_message, describe_commitment(commitment))
+        return request.override(tools=tools, system_message=extended)
 
     def _world(self, request: ModelRequest[Any]) -> Tools:
         if self._parts is None or not self._parts.is_of(request):

@@ -11,7 +11,7 @@ from langgraph.types import Command, Send
 from certigraph.adapters.models.prompts import clip
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.positions import is_sent
-from certigraph.middleware.views import Answer, DeclaresEffects, add_instructions, mark_messages
+from certigraph.middleware.views import Answer, DeclaresEffects, add_instructions, mark_messages, messages_around
 from certigraph.nodes.conversations import ToolRound, current_round, is_denied, is_made, refuse, to_call
 from certigraph.nodes.outside_agents import OutsideEffects
 from certigraph.state.tools import ChainedCall, find_blocking
@@ -93,7 +93,7 @@ class OrderedCalls(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
 
     def _answer_unmade(self, request: ToolCallRequest) -> Answer | None:
         """Return the answer to a call that is not made now: an empty command if it has to wait; None if it is made."""
-        chain, id_ = current_round(_messages_in(request.state)), request.tool_call["id"]
+        chain, id_ = current_round(messages_around(request)), request.tool_call["id"]
         place = next((place for place, one in enumerate(chain.calls) if one["id"] == id_), None) if chain else None
         if chain is None or place is None:
             return None
@@ -140,11 +140,6 @@ def _go_on(chain: ToolRound | None) -> Command[Any] | None:
 def _complete(chain: ToolRound | None) -> Command[Any] | None:
     """Return the jump for a chain that was begun; otherwise a middleware has ended the work before its calls."""
     return _go_on(chain) if chain and any(chain.answers) else None
-
-
-def _messages_in(state: Any) -> Any:
-    """Return the messages in what a `ToolNode` was given: the state of a graph, or messages."""
-    return state if isinstance(state, list) else state.get("messages", ()) if isinstance(state, Mapping) else ()
 
 
 NOTE = """\

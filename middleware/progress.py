@@ -17,7 +17,7 @@ from certigraph.adapters.processes import wait_for_node
 from certigraph.adapters.protocols import Operator
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.positions import require_checkpointer
-from certigraph.middleware.views import DeclaresEffects, mark_messages
+from certigraph.middleware.views import DeclaresEffects, mark_messages, messages_around
 from certigraph.nodes.conversations import (
     ANSWER_NOW,
     GO_ON,
@@ -153,7 +153,7 @@ class ProgressGate(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
     # A node after the model would refuse them before other hooks see them, and would cost each response a checkpoint
     # more, which is half as much again as an agent without middleware writes.
     def _refuse(self, request: ToolCallRequest) -> ToolMessage | None:
-        demanded = _place_of_demand(request.state["messages"]) is not None
+        demanded = _place_of_demand(messages_around(request)) is not None
         return refuse(request.tool_call, REFUSED_CALL) if demanded else None
 
     async def _judge(self, state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any] | None:

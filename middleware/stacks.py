@@ -24,10 +24,9 @@ from certigraph.middleware.views import DeclaresEffects
 from certigraph.nodes.outside_agents import OutsideEffects
 from certigraph.state.endings import Stopped
 
-FIRST: tuple[type[Any], ...] = (OrderedCalls,)
-"""Classes that stand before all others, in this order."""
-
-LAST: tuple[type[Any], ...] = (
+ORDER: tuple[type[Any], ...] = (
+    OrderedCalls,
+    AgentMiddleware,
     ProgressGate,
     CommitTools,
     ModelRetryMiddleware,
@@ -39,7 +38,7 @@ LAST: tuple[type[Any], ...] = (
     BudgetLimit,
     Certified,
 )
-"""Classes that stand after all others, in this order.
+"""Classes in the order in which they stand; `AgentMiddleware` is every other one.
 
 A person decides about calls that passed the check and that the gate lets through. A retry goes through the ledger each
 time, and each request that it or a fallback sends counts in the budget. `Certified` reads the response of the model
@@ -76,15 +75,15 @@ def stack(
                 one.effects = OutsideEffects(effects, of_stack=True)
         if isinstance(one, ToolRetryMiddleware | ModelRetryMiddleware):
             one.retry_on = _spare_stops(one.retry_on)
-    kinds = [next((kind for kind in (*FIRST, *LAST) if isinstance(one, kind)), type(one)) for one in middleware]
-    if twice := [kind for kind in OURS if kinds.count(kind) > 1]:
+    kinds = list(map(_kind_of, middleware))
+    if twice := [kind for kind in ORDER if kinds.count(kind) > 1 and kind.__module__.startswith("certigraph.")]:
         raise ValueError(f"{twice[0].__name__} stands twice in a stack: give one")
     if BeliefMemory in kinds and SummarizationMiddleware in map(type, middleware):
         reason = "both bound the context, and a belief has to see the messages that a summary removes"
         raise ValueError(
             f"BeliefMemory and SummarizationMiddleware cannot be used together: {reason}; give one of them"
         )
-    return sorted(middleware, key=_rank)
+    return sorted(middleware, key=lambda one: ORDER.index(_kind_of(one)))
 
 
 def _spare_stops(retry_on: Any) -> Callable[[Exception], bool]:
@@ -98,23 +97,10 @@ def _spare_stops(retry_on: Any) -> Callable[[Exception], bool]:
     return repeats
 
 
-def _rank(one: AgentMiddleware[Any, Any, Any]) -> int:
-    if isinstance(one, FIRST):
-        return next(place for place, kind in enumerate(FIRST) if isinstance(one, kind))
-    if isinstance(one, LAST):
-        return len(FIRST) + 1 + next(place for place, kind in enumerate(LAST) if isinstance(one, kind))
-    return len(FIRST)
+def _kind_of(one: AgentMiddleware[Any, Any, Any]) -> type[Any]:
+    """Return the class of `ORDER` to which a middleware belongs."""
+    return next((kind for kind in ORDER if kind is not AgentMiddleware and isinstance(one, kind)), AgentMiddleware)
 
-
-OURS: tuple[type[Any], ...] = (
-    OrderedCalls,
-    ProgressGate,
-    CommitTools,
-    EffectsOnce,
-    BeliefMemory,
-    BudgetLimit,
-    Certified,
-)
 
 FIX = "give interrupt_mode='per_call'"
 

@@ -75,14 +75,20 @@ def add_instructions(request: ModelRequest[Any], note: str) -> ModelRequest[Any]
 
     The note is always the same, so that prefixes are cached.
     """
-    given = request.system_message or SystemMessage("")
+    extended = extend_instructions(request.system_message, note)
+    kwargs = extended.additional_kwargs
+    noted = {**kwargs, NOTES_KEY: [*kwargs.get(NOTES_KEY, ()), note]}
+    return request.override(system_message=extended.model_copy(update={"additional_kwargs": noted}))
+
+
+def extend_instructions(instructions: SystemMessage | None, text: str) -> SystemMessage:
+    """Return an agent's instructions with a text at their end, which are rules for a judge as the others are."""
+    given = instructions or SystemMessage("")
     if isinstance(given.content, str):
-        content: Any = paragraphs(given.content, note)
+        content: Any = paragraphs(given.content, text)
     else:
-        content = [*given.content, {"type": "text", "text": note}]
-    noted = {**given.additional_kwargs, NOTES_KEY: [*given.additional_kwargs.get(NOTES_KEY, ()), note]}
-    changed = given.model_copy(update={"content": content, "additional_kwargs": noted})
-    return request.override(system_message=changed)
+        content = [*given.content, {"type": "text", "text": text}]
+    return given.model_copy(update={"content": content})
 
 
 def read_instructions(request: ModelRequest[Any]) -> str:
@@ -109,15 +115,15 @@ class SeenTurns:
     def __init__(self) -> None:
         self._turns: OrderedDict[str, AgentParts] = OrderedDict()
 
-    def note(self, request: ModelRequest[Any]) -> AgentParts | None:
-        """Note a request of an agent to its model; return the parts of an agent that is seen for the first time."""
+    def note(self, request: ModelRequest[Any]) -> tuple[AgentParts, bool]:
+        """Note a request of an agent to its model; return its parts, and whether it is seen for the first time."""
         turn = key_of_turn(request.state["messages"])
         known = next((one for one in reversed(self._turns.values()) if one.is_of(request)), None)
         self._turns[turn] = parts = known or AgentParts(request)
         self._turns.move_to_end(turn)
         if len(self._turns) > MAX_TURNS:
             self._turns.popitem(last=False)
-        return None if known else parts
+        return parts, known is None
 
     def find(self, messages: Sequence[AnyMessage]) -> AgentParts | None:
         """Return what is known of the agent in the turn of a conversation.
@@ -156,10 +162,16 @@ def _mark_message(message: Any) -> Any:
     return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, "lc_source": TOOL_SOURCE}})
 
 
+def messages_around(request: ToolCallRequest) -> Any:
+    """Return the messages in what a `ToolNode` was given with a call: the state of a graph, or messages."""
+    given: Any = request.state
+    return given if isinstance(given, list) else given.get("messages", ()) if isinstance(given, Mapping) else ()
+
+
 def note_change(request: ToolCallRequest, answer: Answer) -> Answer:
     """Return the answer of a tool with the call as it was made, if a person changed it after it was chosen."""
-    messages = request.state.get("messages", ()) if isinstance(request.state, Mapping) else request.state
-    chosen = next((one for one in find_open(messages) if one["id"] == request.tool_call["id"]), None)
+    open_ = find_open(messages_around(request))
+    chosen = next((one for one in open_ if one["id"] == request.tool_call["id"]), None)
     made = request.tool_call["name"], request.tool_call["args"]
     if chosen is None or (chosen["name"], chosen["args"]) == made or not isinstance(answer, ToolMessage):
         return answer
@@ -223,8 +235,10 @@ __all__ = [
     "UsageState",
     "add_instructions",
     "add_usage",
+    "extend_instructions",
     "key_of_turn",
     "mark_messages",
+    "messages_around",
     "names_of_forms",
     "note_change",
     "usage_update",

@@ -43,7 +43,7 @@ from certigraph.nodes.messages import CUT_OFF, EndedCalls, close_calls
 from certigraph.state.commitments import source_answers, texts_in
 from certigraph.state.endings import Fault
 from certigraph.state.provenance import Provenance, SourcedText
-from certigraph.state.records import Arguments, Task
+from certigraph.state.records import Arguments, Predicate, Task
 from certigraph.state.tools import REQUEST_ID, TOOLS_NAME, calls_of, format_call, next_message_id
 
 INPUT_FORM = 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}'
@@ -312,6 +312,11 @@ def compose_task(messages: Sequence[AnyMessage], lasts: Callable[[str], bool] = 
     ), latest
 
 
+def name_target(target: Predicate) -> str:
+    """Return how the metadata of an answer name what was certified, or is open."""
+    return THE_GOAL if target.kind == "goal" else target.text
+
+
 def _certified_in(message: AnyMessage) -> list[str]:
     """Return the conditions that an agent's answer says were certified."""
     found = message.response_metadata.get(CERTIFIED_KEY) if isinstance(message, AIMessage) else ()
@@ -451,6 +456,7 @@ __all__ = [
     "compose_task",
     "heard_before",
     "heard_in",
+    "name_target",
     "note_sources",
     "read_messages",
     "read_surroundings",

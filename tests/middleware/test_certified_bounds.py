@@ -19,7 +19,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from certigraph import Allow, Forbidden
-from certigraph.middleware import Certified, stack
+from certigraph.middleware import Certified, CommitTools, OrderedCalls, stack
+from certigraph.middleware.ordered_calls import NOTE
 
 ASK = {"messages": [("user", "Refund order 17.")]}
 CONFIG = {"configurable": {"thread_id": "1"}}
@@ -209,3 +210,13 @@ def test_one_request_given_to_several_runs_at_once_is_judged_in_each():
     agent = create_agent(ScriptedAgent(replies=["Done."] * 99), shop_tools([]), middleware=[middleware])
     states = agent.batch([{"messages": [message]}] * 6)
     assert [one["ending"] for one in states] == ["gave_up"] * 6
+
+
+def test_notes_of_middleware_are_no_rules_for_the_validator_whatever_stands_between():
+    validator, tools = Validator(), shop_tools([])
+    middleware = stack(OrderedCalls(), CommitTools(tools=["look_up", "refund"]), Certified(model=validator.chat))
+    create_agent(
+        ScriptedAgent(replies=["Nothing to do."]), tools, middleware=middleware, system_prompt="Be polite."
+    ).invoke({"messages": [("user", "Hello")]})
+    [prompt] = validator.prompts
+    assert "Be polite." in prompt and NOTE not in prompt

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import middleware_kills
 import pytest
-from helpers.models.calling_models import Caller
+from helpers.models.calling_models import Caller, SameIdsCaller
+from helpers.worlds.failing_bank import FailingBank, Killed
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, ToolRetryMiddleware
 from langchain_core.messages import ToolMessage
@@ -32,25 +33,6 @@ ANN, BOB = {"name": "ann"}, {"name": "bob"}
 HAPPENED = {"decisions": [{"type": "happened", "result": "paid, says the bank"}]}
 REPEAT = {"decisions": [{"type": "repeat"}]}
 WAYS = ("invoke", "ainvoke")
-
-
-class Killed(BaseException):
-    """The process ends here: no code of a graph may catch it."""
-
-
-class Bank:
-    """Pays, and then fails in the given ways, one after another."""
-
-    def __init__(self, *failures: BaseException | None) -> None:
-        self.paid: list[str] = []
-        self._failures = list(failures)
-
-    def pay(self, name: str) -> str:
-        """Pay somebody."""
-        self.paid.append(name)
-        if self._failures and (failure := self._failures.pop(0)):
-            raise failure
-        return f"paid {name}, receipt {len(self.paid)}"
 
 
 Calls = Sequence[tuple[str, Mapping[str, Any]]]
@@ -86,7 +68,7 @@ def questions_of(state: Any) -> list[Any]:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", ["create_agent", "tool_node"])
 def test_each_call_is_made_once_and_a_replay_gets_its_answer(kind: str, way: str) -> None:
-    bank = Bank()
+    bank = FailingBank()
     graph = built([bank.pay], [("pay", ANN), ("pay", ANN)], [("pay", ANN)], kind=kind)
     text = invoked(graph, way)["messages"][-1].text
     assert sorted(text.splitlines()) == [f"paid ann, receipt {number}" for number in (1, 2, 3)]
@@ -100,7 +82,7 @@ def test_each_call_is_made_once_and_a_replay_gets_its_answer(kind: str, way: str
 @pytest.mark.parametrize(("decision", "paid"), [(HAPPENED, 1), (REPEAT, 2)])
 @pytest.mark.parametrize("failure", [Killed(), TimeoutError("slow")])
 def test_a_person_decides_about_an_unknown_outcome(kind: str, way: str, decision: Any, paid: int, failure: Any) -> None:
-    bank = Bank(failure)
+    bank = FailingBank(failure)
     graph = built([bank.pay], [("pay", ANN)], kind=kind)
     with suppress(Killed):
         invoked(graph, way)
@@ -114,7 +96,7 @@ def test_a_person_decides_about_an_unknown_outcome(kind: str, way: str, decision
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_the_calls_of_a_chain_are_asked_about_one_by_one(way: str, number: int) -> None:
-    bank = Bank(*[None] * number, TimeoutError("slow"))
+    bank = FailingBank(*[None] * number, TimeoutError("slow"))
     calls = [("pay", {"name": name}) for name in ("ann", "bob", "eve")]
     graph = built([bank.pay], calls, stack=[OrderedCalls(), EffectsOnce()])
     state = invoked(graph, way)
@@ -127,7 +109,7 @@ def test_the_calls_of_a_chain_are_asked_about_one_by_one(way: str, number: int) 
 
 
 def test_an_outcome_that_is_left_to_the_agent_stops_the_chain() -> None:
-    bank = Bank(TimeoutError("slow"))
+    bank = FailingBank(TimeoutError("slow"))
     stack = [OrderedCalls(), EffectsOnce({"pay": Once(on_unknown="tell")})]
     state = invoked(built([bank.pay], [("pay", ANN), ("pay", BOB)], stack=stack), "invoke")
     assert bank.paid == ["ann"]
@@ -139,10 +121,10 @@ def test_an_outcome_that_is_left_to_the_agent_stops_the_chain() -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_a_retry_repeats_what_failed_and_not_what_is_unknown(way: str) -> None:
     retry = ToolRetryMiddleware(max_retries=2, initial_delay=0.0, jitter=False)
-    bank = Bank(ConnectionRefusedError("nobody there"))
+    bank = FailingBank(ConnectionRefusedError("nobody there"))
     state = invoked(built([bank.pay], [("pay", ANN)], stack=[OrderedCalls(), retry, EffectsOnce()]), way)
     assert (bank.paid, state["messages"][-1].text) == (["ann", "ann"], "paid ann, receipt 2")
-    bank = Bank(TimeoutError("slow"))
+    bank = FailingBank(TimeoutError("slow"))
     state = invoked(built([bank.pay], [("pay", ANN)], stack=[OrderedCalls(), retry, EffectsOnce()]), way)
     assert questions_of(state)
     assert bank.paid == ["ann"]
@@ -150,7 +132,7 @@ def test_a_retry_repeats_what_failed_and_not_what_is_unknown(way: str) -> None:
 
 @pytest.mark.parametrize("failure", [TimeoutError("slow"), Killed()])
 def test_an_approval_holds_for_all_questions_about_its_call(failure: Any) -> None:
-    bank = Bank(TimeoutError("slow"), failure)
+    bank = FailingBank(TimeoutError("slow"), failure)
     approval = HumanInTheLoopMiddleware(interrupt_on={"pay": True}, interrupt_mode="per_call")
     graph = built([bank.pay], [("pay", ANN), ("pay", BOB)], stack=[OrderedCalls(), approval, EffectsOnce()])
     approve = Command(resume={"type": "approve"})
@@ -166,7 +148,7 @@ def test_an_approval_holds_for_all_questions_about_its_call(failure: Any) -> Non
 
 
 def test_an_error_ends_the_run_and_the_call_is_made_again_when_it_goes_on() -> None:
-    bank = Bank(ValueError("no money"))
+    bank = FailingBank(ValueError("no money"))
     graph = built([bank.pay], [("pay", ANN)])
     with pytest.raises(ValueError, match="no money"):
         graph.invoke(ASK, THREAD)
@@ -174,7 +156,7 @@ def test_an_error_ends_the_run_and_the_call_is_made_again_when_it_goes_on() -> N
 
 
 def test_an_effect_happens_once_within_its_scope_and_by_its_key() -> None:
-    bank = Bank()
+    bank = FailingBank()
     stack = [EffectsOnce({"pay": Once(scope="thread", key=lambda name: name[0]), "of another agent": "once"})]
     graph = built([bank.pay], [("pay", ANN)], [("pay", {"name": "amy"})], stack=stack)
     texts = [graph.invoke(ASK, THREAD)["messages"][-1].text for _ in range(2)]
@@ -212,7 +194,7 @@ def test_equal_calls_after_a_note_of_a_middleware_are_calls_of_their_own() -> No
         def before_model(self, state: Any, runtime: Any) -> Any:
             return {"messages": [write_note(STALE, "Go on.")]} if len(state["messages"]) == 3 else None
 
-    bank = Bank()
+    bank = FailingBank()
     model = TurnCaller(rounds=[[("pay", ANN)], [("pay", ANN)]])
     graph = create_agent(model, [bank.pay], middleware=[Noting(), EffectsOnce()], checkpointer=InMemorySaver())
     graph.invoke(ASK, THREAD)
@@ -227,23 +209,15 @@ class TurnCaller(Caller):
 
 
 def test_calls_with_the_ids_of_earlier_ones_are_calls_of_their_own() -> None:
-    class SameIds(Caller):
-        def _generate(self, *args: Any, **kwargs: Any) -> Any:
-            result = super()._generate(*args, **kwargs)
-            message: Any = result.generations[0].message
-            for number, call in enumerate(message.tool_calls):
-                call["id"] = f"call_{number}"
-            return result
-
-    bank = Bank()
-    model = SameIds(rounds=[[("pay", ANN)], [("pay", ANN)]])
+    bank = FailingBank()
+    model = SameIdsCaller(rounds=[[("pay", ANN)], [("pay", ANN)]])
     graph = create_agent(model, [bank.pay], middleware=[EffectsOnce()], checkpointer=InMemorySaver())
     graph.invoke(ASK, THREAD)
     assert bank.paid == ["ann", "ann"]
 
 
 def test_look_ups_wrapped_tools_and_tools_with_any_name_work() -> None:
-    bank = Bank()
+    bank = FailingBank()
     [wrapped] = once([bank.pay])
 
     @tool
@@ -296,7 +270,7 @@ class IntegerSaver(InMemorySaver):
 
 @pytest.mark.parametrize("kind", [InMemorySaver, IntegerSaver])
 def test_turns_that_begin_at_one_checkpoint_are_distinguished(kind: Any) -> None:
-    bank = Bank()
+    bank = FailingBank()
     graph = create_agent(Caller(rounds=[[("pay", ANN)]]), [bank.pay], middleware=[EffectsOnce()], checkpointer=kind())
     graph.invoke(ASK, THREAD)
     begin = graph.get_state(THREAD).config
@@ -308,7 +282,7 @@ def test_turns_that_begin_at_one_checkpoint_are_distinguished(kind: Any) -> None
 
 
 def test_without_a_checkpointer_tools_work_as_they_are() -> None:
-    bank = Bank()
+    bank = FailingBank()
     graph = create_agent(Caller(rounds=[[("pay", ANN)]]), [bank.pay], middleware=[EffectsOnce()])
     assert graph.invoke(ASK)["messages"][-1].text == "paid ann, receipt 1"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from helpers.models.calling_models import Caller
+from helpers.models.calling_models import Caller, SameIdsCaller
 from helpers.processes.prepared_processes import FORK
 from helpers.sample_runs.ordered_chains import work_in_order
 from langchain.agents import create_agent
@@ -168,17 +168,9 @@ def test_a_denied_call_does_not_stop_the_chain_and_a_refused_one_does() -> None:
 
 
 def test_calls_of_a_later_response_with_the_same_ids_are_made() -> None:
-    class SameIds(Caller):
-        def _generate(self, *args: Any, **kwargs: Any) -> Any:
-            result = super()._generate(*args, **kwargs)
-            message: Any = result.generations[0].message
-            for number, call in enumerate(message.tool_calls):
-                call["id"] = f"call_{number}"
-            return result
-
     office = Office()
     rounds = [numbered("mail", "close"), [("mail", {"number": 3}), ("close", {"number": 4})]]
-    invoked(built(office, model=SameIds(rounds=rounds)), "invoke")
+    invoked(built(office, model=SameIdsCaller(rounds=rounds)), "invoke")
     assert office.begun == ["mail 1", "close 2", "mail 3", "close 4"]
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import pytest
 from helpers.models.calling_models import Caller
 from helpers.sample_runs import nested_payments
+from helpers.worlds.failing_bank import FailingBank, Killed
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -25,23 +26,6 @@ THREAD: Any = {"configurable": {"thread_id": "t"}}
 ANN = {"name": "ann"}
 HAPPENED = {"decisions": [{"type": "happened", "result": "paid ann, says the bank"}]}
 REPEAT = {"decisions": [{"type": "repeat"}]}
-
-
-class Killed(BaseException):
-    """The process ends here: no code of a graph may catch it."""
-
-
-class Bank:
-    def __init__(self, *failures: BaseException | None) -> None:
-        self.paid: list[str] = []
-        self._failures = list(failures)
-
-    def pay(self, name: str) -> str:
-        """Pay somebody."""
-        self.paid.append(name)
-        if self._failures and (failure := self._failures.pop(0)):
-            raise failure
-        return f"paid {name}, receipt {len(self.paid)}"
 
 
 def built_agent(tools: Sequence[BaseTool], *rounds: Any, saver: Any = None, kind: str = "create_agent") -> Any:
@@ -69,7 +53,7 @@ KINDS = ("create_agent", "tool_node")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("saver", [None, InMemorySaver()])
 def test_each_call_is_made_once_whatever_its_number(kind: str, saver: Any) -> None:
-    bank = Bank()
+    bank = FailingBank()
     pay = ("pay", ANN)
     graph = built_agent(once([bank.pay]), [pay, pay], [pay], saver=saver, kind=kind)
     text = graph.invoke(ASK, {"configurable": {"thread_id": kind}})["messages"][-1].text
@@ -81,7 +65,7 @@ def test_each_call_is_made_once_whatever_its_number(kind: str, saver: Any) -> No
 
 
 def test_a_plain_tool_is_entered_once_in_an_asynchronous_run() -> None:
-    bank = Bank()
+    bank = FailingBank()
     graph = built_agent(once([bank.pay]), [("pay", ANN)], [("pay", ANN)], saver=InMemorySaver())
     state = asyncio.run(graph.ainvoke(ASK, THREAD))
     assert state["messages"][-1].text == "paid ann, receipt 1\npaid ann, receipt 2"
@@ -91,7 +75,7 @@ def test_a_plain_tool_is_entered_once_in_an_asynchronous_run() -> None:
 @pytest.mark.parametrize(("decision", "paid"), [(HAPPENED, 1), (REPEAT, 2)])
 @pytest.mark.parametrize("failure", [Killed(), TimeoutError("slow")])
 def test_a_person_decides_about_a_call_of_unknown_outcome(kind: str, decision: Any, paid: int, failure: Any) -> None:
-    bank = Bank(failure)
+    bank = FailingBank(failure)
     graph = built_agent(once([bank.pay]), [("pay", ANN)], saver=InMemorySaver(), kind=kind)
     with suppress(Killed):
         graph.invoke(ASK, THREAD)
@@ -104,7 +88,7 @@ def test_a_person_decides_about_a_call_of_unknown_outcome(kind: str, decision: A
 
 @pytest.mark.parametrize(("decision", "paid"), [(HAPPENED, 1), (REPEAT, 2)])
 def test_a_new_turn_settles_what_an_earlier_one_left_open_before_it_pays(decision: Any, paid: int) -> None:
-    bank = Bank(Killed())
+    bank = FailingBank(Killed())
     graph = built_agent(once([bank.pay]), [("pay", ANN)], saver=InMemorySaver())
     with suppress(Killed):
         graph.invoke(ASK, THREAD)
@@ -117,7 +101,7 @@ def test_a_new_turn_settles_what_an_earlier_one_left_open_before_it_pays(decisio
 
 
 def test_the_agent_learns_of_the_outcome_where_several_calls_are_made_at_once() -> None:
-    bank = Bank(TimeoutError("slow"), TimeoutError("slow"))
+    bank = FailingBank(TimeoutError("slow"), TimeoutError("slow"))
     calls = [("pay", ANN), ("pay", {"name": "bob"})]
     graph = built_agent(once([bank.pay]), calls, saver=InMemorySaver(), kind="tool_node")
     state = graph.invoke(ASK, THREAD)
@@ -126,7 +110,7 @@ def test_the_agent_learns_of_the_outcome_where_several_calls_are_made_at_once() 
 
 
 def test_a_failed_call_may_be_made_again_by_a_retry() -> None:
-    bank = Bank(ConnectionRefusedError("nobody there"))
+    bank = FailingBank(ConnectionRefusedError("nobody there"))
     tools = once([bank.pay])
     model = Caller(rounds=[[("pay", ANN)]])
 
@@ -142,7 +126,7 @@ def test_a_failed_call_may_be_made_again_by_a_retry() -> None:
 
 
 def test_a_retried_node_gets_the_answers_of_the_calls_that_were_made() -> None:
-    bank, failures = Bank(), [ConnectionError("after the calls")] * 2
+    bank, failures = FailingBank(), [ConnectionError("after the calls")] * 2
     [pay] = once([bank.pay])
 
     def work(state: MessagesState) -> Any:
@@ -158,7 +142,7 @@ def test_a_retried_node_gets_the_answers_of_the_calls_that_were_made() -> None:
 
 
 def test_an_effect_happens_once_within_its_scope() -> None:
-    bank = Bank()
+    bank = FailingBank()
     graph = built_agent(once([bank.pay], {"pay": Once(scope="thread")}), [("pay", ANN)], saver=InMemorySaver())
     texts = [graph.invoke(ASK, THREAD)["messages"][-1].text for _ in range(2)]
     assert (texts, bank.paid) == (["paid ann, receipt 1"] * 2, ["ann"])
@@ -191,7 +175,7 @@ def test_what_a_tool_returns_besides_text_comes_from_the_ledger_too() -> None:
 
 
 def test_tools_that_may_be_repeated_stay_as_they_are() -> None:
-    bank = Bank()
+    bank = FailingBank()
     [pay] = once([bank.pay], {"pay": "repeatable"})
     graph = built_agent([pay], [("pay", ANN)], saver=InMemorySaver())
     graph.invoke(ASK, THREAD)

@@ -15,7 +15,7 @@ from certigraph.adapters.redaction import redact_record
 from certigraph.graphs.agent import METHODS, AgentGraph
 from certigraph.graphs.assembly import SWAPPED_KEY
 from certigraph.runtime.graph_sources import AnyGraph, differing_operators
-from certigraph.runtime.outside_runs import is_outside_agent, load_tools_of
+from certigraph.runtime.outside_runs import check_no_schema, is_outside_agent, load_tools_of
 from certigraph.runtime.registry import GRAPHS, parse_budget, parse_roles
 from certigraph.runtime.result import is_request
 from certigraph.state.endings import Fault, UnknownName
@@ -56,9 +56,7 @@ def prepare_agent_run(agent: AgentGraph, benchmark: str | Benchmark, request: ob
         fix = "to evaluate its method, make a benchmark of the tools: certigraph.Tools(tools, cases=[...])"
         raise UnknownName(f"{reason}, and give a request as --task, in Python task=...; {fix}")
     task = _read_request(agent, request)
-    if agent.own_schema:
-        reason = f"the agent {agent.name!r} has a context of its own ({agent.own_schema.__name__}), which no run keeps"
-        raise Fault("data", f"{reason}: use its invoke or stream, or build it without context_schema")
+    check_no_schema(agent, agent.own_schema)
     completed = agent.complete_context(context).model_copy(update={"on_limit": "raise"})  # so that it can be resumed
     return AgentRun(name_agent(agent), agent.world, task, completed)
 

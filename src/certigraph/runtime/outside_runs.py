@@ -7,11 +7,10 @@ middleware says of them, are found in the graph.
 from collections.abc import Iterable
 from typing import Any
 
-from langchain_core.tools import BaseTool
-
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Tools
 from certigraph.graphs.assembly import EpisodicGraph
+from certigraph.nodes.executors import find_tools
 from certigraph.nodes.outside_agents import OutsideEffects, load_outside_tools
 from certigraph.runtime.graph_sources import AnyGraph, slots_of
 from certigraph.state.endings import Fault
@@ -35,7 +34,7 @@ def load_tools_of(graph: AnyGraph, cases: Tools | None = None) -> Tools:
         graph: the agent.
         cases: the user's tools with cases, which say what each tool does.
     """
-    tools = _tools_in(graph)
+    tools = find_tools(graph)
     if cases and not tools:
         return cases
     effects = dict(cases.effects) if cases else {}
@@ -46,13 +45,17 @@ def load_tools_of(graph: AnyGraph, cases: Tools | None = None) -> Tools:
     return load_outside_tools(tools, effects)
 
 
-def check_no_schema(graph: AnyGraph) -> None:
+def check_no_schema(graph: AnyGraph, schema: type[Any] | None) -> None:
     """Check that an agent needs no context of a type of its own.
 
+    Args:
+        graph: the agent.
+        schema: its `context_schema`.
+
     Raises:
-        Fault: ("data") it has a `context_schema`.
+        Fault: ("data") it has one.
     """
-    if (schema := graph.builder.context_schema) not in (None, Context):
+    if schema not in (None, Context):
         named = getattr(schema, "__name__", schema)
         reason = f"the agent {graph.name!r} has a context of its own ({named}), which no run keeps"
         raise Fault("data", f"{reason}: use its invoke or stream, or build it without context_schema")
@@ -65,12 +68,6 @@ def context_for(graph: AnyGraph, context: Context) -> Any:
     """
     is_typed = graph.builder.context_schema is Context or slots_of(graph)
     return context if is_typed else context.own
-
-
-def _tools_in(graph: AnyGraph) -> list[BaseTool]:
-    """Return the tools of the graph's `ToolNode`s, each once."""
-    nodes = (getattr(node.runnable, "tools_by_name", {}) for node in graph.builder.nodes.values())
-    return list({name: tool for tools in nodes for name, tool in tools.items()}.values())
 
 
 def _functions_of(graph: AnyGraph) -> Iterable[Any]:

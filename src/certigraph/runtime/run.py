@@ -159,7 +159,7 @@ async def arun(
     defaults = {"benchmark": live, "limits": context.limits or live.limits}
     context = context.model_copy(update={**defaults, "checkpoints": context.checkpoints or default_checkpoints()})
     if isinstance(live, Tools) and is_outside_agent(compiled):
-        check_no_schema(compiled)
+        check_no_schema(compiled, compiled.builder.context_schema)
     chosen = redact_record(name_task(choose(task, live), live))
     named_models = (context.model, *context.roles.values()) if context.chat is None else ()
     for model in named_models:

@@ -39,3 +39,14 @@ class Caller(BaseChatModel):
             ]
             reply = AIMessage("", tool_calls=calls)
         return ChatResult(generations=[ChatGeneration(message=reply)])
+
+
+class SameIdsCaller(Caller):
+    """Gives the calls of each response the same ids, as some models do."""
+
+    def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
+        result = super()._generate(*args, **kwargs)
+        message: Any = result.generations[0].message
+        for number, call in enumerate(message.tool_calls):
+            call["id"] = f"call_{number}"
+        return result
