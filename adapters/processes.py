@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar, Token, copy_context
 from functools import cache, partial
 from typing import Any, Generic, ParamSpec, TypeVar
+from weakref import finalize
 
 # Where coroutines and blocking calls run: a graph serves `invoke` and `ainvoke` without blocking an event loop.
 
@@ -165,9 +166,15 @@ _OWN_LOOP: ContextVar[bool] = ContextVar("certigraph_own_loop", default=False)
 def _loop_of_thread() -> asyncio.AbstractEventLoop:
     # Reused by the thread's next call: creating a loop costs as much as a complete superstep.
     if not hasattr(_THREAD_LOCAL, "loop"):
-        _THREAD_LOCAL.loop = asyncio.new_event_loop()
+        _THREAD_LOCAL.loop, _THREAD_LOCAL.owner = asyncio.new_event_loop(), _LoopOwner()
+        # LangGraph starts threads for each run, and a loop that is not closed keeps three files open
+        finalize(_THREAD_LOCAL.owner, _THREAD_LOCAL.loop.close).atexit = False
     loop: asyncio.AbstractEventLoop = _THREAD_LOCAL.loop
     return loop
+
+
+class _LoopOwner:
+    """Ends with its thread, and the thread's event loop with it."""
 
 
 def _run_on_thread_loop(coroutine: Coroutine[Any, Any, T]) -> T:
