@@ -96,11 +96,11 @@ class LiveEpisode:
         self.check_open()
         if self.ended:
             return Observation(text="The episode is over: the world has ended.", accepted=False, done=True)
-        is_check = action.kind == CHECK
+        is_check, listed = action.kind == CHECK, self.environment.listing_draws and self._is_listed
         self._is_listed = self._is_listed and is_check
         observation = self._look() if is_check else call_typed(Observation, self.environment.step, action)
         self.latest = observation
-        self.log.append(Step(action=action, digest=observation.digest()))
+        self.log.append(Step(action=action, digest=observation.digest(), listed=listed))
         self.ended = observation.done
         return observation
 
@@ -115,6 +115,8 @@ class LiveEpisode:
             return
         for number, step in enumerate(steps, 1):
             with self.lock:
+                if step.listed:
+                    self.admissible()
                 digest = self._step(step.action).digest()
             if digest != step.digest:
                 raise Fault(

@@ -157,6 +157,7 @@ class FaultyEnvironment(Environment):
     ) -> None:
         self.environment, self.replayed_steps = complete_environment(environment), replayed_steps
         self.concurrent, self.replayable = self.environment.concurrent, self.environment.replayable
+        self.listing_draws = self.environment.listing_draws
         self.faults = Faults.read(faults) if isinstance(faults, str) else faults
         self.injected = Counter[str]()
         """Number of injected faults of each kind so far."""

@@ -199,6 +199,12 @@ def normalise_text(text: str, synonyms: Mapping[str, str]) -> str:
     return plain
 
 
+def replace_synonym(text: str, synonyms: Mapping[str, str]) -> str:
+    """Return a text with the world's phrase for a synonym at its beginning; empty if it begins with none."""
+    replaced = normalise_text(text, synonyms)
+    return "" if replaced == _strip_text(text) else replaced
+
+
 @lru_cache(MAX_CACHED_TEXTS)
 def tokens(text: str) -> frozenset[str]:
     """Return the stemmed words of a text in lower case, without stop words."""

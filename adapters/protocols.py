@@ -137,6 +137,14 @@ class StateCheck(NamedTuple):
     """What the state shows about it, in words."""
 
 
+class Decision(NamedTuple):
+    """What a rule decides about a condition by what the world answered and shows."""
+
+    holds: bool
+    quote: str
+    """The words of the world that decide it."""
+
+
 class Environment(Protocol):
     """One live episode of a task. Users' own worlds inherit from this class and define `reset`, `step` and `score`.
 
@@ -147,6 +155,8 @@ class Environment(Protocol):
     """Whether several actions may be stepped in parallel: true for read-only tools, false for simulators."""
     replayable: bool = True
     """Whether a lost world is rebuilt by repeating its logged actions. If not, `recall` gets them instead of `step`."""
+    listing_draws: bool = False
+    """Whether `admissible` draws random numbers, so that it is repeated too where a lost world is rebuilt."""
     instant: bool = False
     """Whether its methods answer from memory in microseconds, so that a live world passed in by the caller
     (`Context.environment`) needs no worker thread. Other worlds: see `Benchmark.instant`."""
@@ -274,8 +284,12 @@ class Benchmark(Protocol):
     """
     shortlists: bool = False
     """Whether agents choose among the most relevant actions where too many are admissible, instead of writing one."""
+    wordings: str = ""
+    """Wordings of conditions that `decide` decides, each as a sentence, for the prompts that ask for conditions."""
     synonyms: Mapping[str, str] = {}
     """Opening phrases of actions in lower case, and the world's own phrase: "take" -> "pick up"."""
+    free_names: bool = False
+    """Whether the world takes more names of its things than it lists, so that actions are sent as they are written."""
     status_lines: Sequence[str] = ()
     """Beginnings of the lines of a world's view that are not news after an action, such as a number of moves."""
     accumulates: bool = False
@@ -367,6 +381,18 @@ class Benchmark(Protocol):
         """Return the number of actions of the gold solution; None if there is none."""
         return None
 
+    def decide(self, condition: str, observation: Observation, view: str) -> Decision | None:
+        """Decide exactly whether a condition holds after an action; None if a model has to judge.
+
+        A rule never guesses. `wordings` names the conditions that are decided either way.
+
+        Args:
+            condition: the condition.
+            observation: what the world answered to the action.
+            view: what the world shows after it.
+        """
+        return None
+
     def find_action(self, written: str, actions: Sequence[str], view: str) -> str | None:
         """Return the action that a written one means without doubt; None if code cannot tell.
 
@@ -380,6 +406,27 @@ class Benchmark(Protocol):
     def find_meanings(self, written: str, actions: Sequence[str]) -> Sequence[str]:
         """Return the listed actions that a written one may mean, by the grammar of the world's actions."""
         return ()
+
+    def likely_meanings(self, written: str, options: Sequence[str]) -> Sequence[str]:
+        """Return those of the world's options that a written action may mean, each once, the others left out."""
+        return list(dict.fromkeys(options))
+
+    def carry_over(self, action: str, written: str, meant: str) -> str:
+        """Return an action of a chain with the names that a correction gave to things.
+
+        Args:
+            action: an action that was written together with `written`.
+            written: an action that the world refused.
+            meant: the action that was meant by it.
+        """
+        return action
+
+    def is_ready(self, action: str, view: str) -> bool:
+        """Return whether an action that was chosen ahead may be taken in what the world shows now.
+
+        It may not where it cannot be undone and the view does not show what it is about.
+        """
+        return True
 
     def select_visible(self, actions: Sequence[str], view: str) -> Sequence[str]:
         """Return the listed actions without those that the view shows to be impossible, if the world lists such."""

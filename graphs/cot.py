@@ -32,7 +32,7 @@ CotGraph = CompiledStateGraph[State, Context, RunInput, State]
 SLOTS = (
     slots.RESET.filled(reset),
     slots.PLAN.filled(plan),
-    slots.EXECUTE.filled(decide),
+    slots.EXECUTE.filled(decide()),
     react.ACT.filled(act),
 )
 

@@ -89,7 +89,7 @@ AGENT_OPERATORS: Mapping[str, Callable[[], Operator]] = {
     "iter_retgen": generate,
     "memgpt": manage,
     "pbai": pursue,
-    "react": lambda: decide,
+    "react": decide,
 }
 """For each search agent, the function that creates its operator `decide`."""
 

@@ -32,9 +32,12 @@ def name_running_operators(
             key: rename(value, OPERATORS.get(value.name)) if isinstance(value, Spec) else value
             for key, value in spec.args.items()
         }
-        generic = operator is None or getattr(operator, "replaceable", False)
-        replaced = spec.name in own and (generic or spec.name in live.operator_slots)
-        return Spec(name=f"{prefix}.{spec.name}" if replaced else spec.name, args=args)
+        unknown = operator is None or getattr(operator, "makes_operator", False)
+        names = getattr(operator, "replaced_by", (spec.name,) if unknown else ())
+        if special := next((name for name in names if name in own), ""):
+            return Spec(name=f"{prefix}.{special}")
+        named = f"{prefix}.{spec.name}" if spec.name in own and spec.name in live.operator_slots else spec.name
+        return Spec(name=named, args=args)
 
     return {
         slot: rename(Spec.model_validate(spec), operators.get(slot)).model_dump(mode="json")

@@ -35,7 +35,7 @@ SLOTS = (
     slots.RESET.filled(reset),
     COMMIT,
     slots.PLAN.filled(plan),
-    slots.EXECUTE_REPLANNED.filled(decide),
+    slots.EXECUTE_REPLANNED.filled(decide()),
     CHECK,
     APPROVE,
     react.ACT.filled(act),

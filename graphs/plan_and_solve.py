@@ -25,7 +25,7 @@ PlanAndSolveGraph = CompiledStateGraph[State, Context, RunInput, State]
 SLOTS = (
     slots.RESET.filled(reset),
     slots.OUTLINE.filled(outline),
-    slots.DECIDE_OUTLINED.filled(decide),
+    slots.DECIDE_OUTLINED.filled(decide()),
     slots.ACT.filled(act),
 )
 

@@ -32,7 +32,7 @@ __all__ = ["State", "build", "builder", "ending", "graph", "message"]
 
 ReactGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-SLOTS = (slots.RESET.filled(reset), COMMIT, slots.DECIDE.filled(decide), CHECK, APPROVE, AUDIT, slots.ACT.filled(act))
+SLOTS = (slots.RESET.filled(reset), COMMIT, slots.DECIDE.filled(decide()), CHECK, APPROVE, AUDIT, slots.ACT.filled(act))
 
 
 def after_decide(state: State, runtime: Runtime[Context]) -> str:
@@ -89,7 +89,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[ReactOperators]) 
     """
     check_slots(operators, [*ReactOperators.__annotations__])
     if not SEARCH_SLOTS.isdisjoint(operators):
-        return search_loop_builder("react", decide, operators, rounds=REACT_DEFAULTS.rounds, schemas=schemas)
+        return search_loop_builder("react", decide(), operators, rounds=REACT_DEFAULTS.rounds, schemas=schemas)
     graph = assemble("react", State, RunInput, SLOTS, operators, schemas)
     graph.add_edge(START, "reset")
     add_path(graph, "reset", "commit", "decide")

@@ -68,7 +68,7 @@ SLOTS = (
     slots.BEGIN.filled(begin),
     slots.RESET_TRIAL.filled(reset),
     slots.RECALL.filled(recall),
-    slots.DECIDE_ADVISED.filled(decide),
+    slots.DECIDE_ADVISED.filled(decide()),
     slots.ACT.filled(act),
     slots.CONCLUDE.filled(conclude),
 )

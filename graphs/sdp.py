@@ -27,8 +27,9 @@ from certigraph.nodes import sdp as slots
 from certigraph.nodes.approval import APPROVE
 from certigraph.nodes.beliefs import with_memory
 from certigraph.nodes.call_checks import CHECK
+from certigraph.nodes.chains import MAX_AHEAD
 from certigraph.nodes.commitments import COMMIT
-from certigraph.nodes.sdp import certify, propose, realize, replan, validate
+from certigraph.nodes.sdp import certify, propose, realize, realize_one, replan, validate, validate_always
 from certigraph.nodes.search import answer
 from certigraph.nodes.slots import Slot
 from certigraph.nodes.world import act, reset
@@ -47,7 +48,7 @@ SLOTS = (
     slots.RESET.filled(reset),
     COMMIT,
     slots.PROPOSE.filled(propose),
-    slots.REALIZE.filled(realize),
+    slots.REALIZE.filled(realize(ahead=MAX_AHEAD)),
     CHECK,
     APPROVE,
     slots.ACT.filled(act),
@@ -61,6 +62,13 @@ SLOTS = (
     beliefs.ANSWER.filled(answer)._replace(answers_only=True),
     beliefs.DELIVER.filled(act)._replace(answers_only=True),
 )
+
+
+PAPER: Mapping[str, Operator] = {"realize": realize_one, "validate": validate_always}
+"""The configuration that is the SDP paper's Algorithm 1 word for word: one action, then one verdict of the model.
+
+By default, Realize gives several actions at once, rules look at every answer, and the model judges what is claimed.
+"""
 
 
 def after_planning(state: State, runtime: Runtime[Context]) -> str:
@@ -88,17 +96,17 @@ def after_validate(state: State, runtime: Runtime[Context]) -> str:
 def after_certify(state: State, runtime: Runtime[Context]) -> str:
     """Return `goal` if the last predicate of the plan is certified, else `advance`; `forced` as in `after_validate`.
 
-    It is `over` if a tool's answer has ended the work (`return_direct`) before the rest of the plan came true. It is
-    `extend` if only the goal is left of a plan that was cut to its maximum length, and `stuck` if the verdict says that
-    the next predicate cannot come true; both only if the world goes on.
+    It is `over` if the world, or a tool's answer (`return_direct`), has ended the work before the rest of the plan came
+    true. It is `extend` if only the goal is left of a plan that was cut to its maximum length, and `stuck` if the
+    verdict says that the next predicate cannot come true.
     """
     if state["head"] >= len(state["plan"]):
         return "goal"
     if is_answered_directly(state["action"], state["history"]):
         return "over"
-    edge = "advance"
-    if not state["observation"].done:
-        edge = "extend" if needs_rest_of_plan(state) else "stuck" if state["verdict"].unreachable else "advance"
+    if state["observation"].done:
+        return beliefs.end_or_forced("over", state, runtime)
+    edge = "extend" if needs_rest_of_plan(state) else "stuck" if state["verdict"].unreachable else "advance"
     return beliefs.edge_unless_spent(edge, state, runtime)
 
 
@@ -138,7 +146,8 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[SDPOperators]) ->
     Raises:
         TypeError: a keyword names no slot.
     """
-    graph = assemble("sdp", State, RunInput, guard_revalidation(SLOTS, operators), with_memory(operators), schemas)
+    graph_slots = share_first_request(guard_revalidation(SLOTS, operators), operators)
+    graph = assemble("sdp", State, RunInput, graph_slots, with_memory(operators), schemas)
     graph.add_edge(START, "reset")
     add_path(graph, "reset", "commit", "propose")
     graph.add_conditional_edges("propose", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})
@@ -186,6 +195,21 @@ def guard_revalidation(graph_slots: Sequence[Slot], operators: Mapping[str, obje
     if "revalidate" not in operators or not usual_replan:
         return list(graph_slots)
     return [slots.RESET_REVALIDATING.filled(s.default) if s.name == "reset" else s for s in graph_slots]
+
+
+def share_first_request(graph_slots: Sequence[Slot], operators: Mapping[str, object]) -> list[Slot]:
+    """Return the slots, so that `propose` and `replan` give the first actions too where the shipped operators are used.
+
+    Args:
+        graph_slots: the slots of the graph.
+        operators: operators by slot that replace the defaults.
+    """
+    used = {slot.name: operators.get(slot.name, slot.default) for slot in graph_slots}
+    ahead = slots.find_ahead(used["realize"])
+    sharing = {name for name, shipped in (("propose", propose), ("replan", replan)) if used[name] is shipped}
+    if ahead is None:
+        return list(graph_slots)
+    return [slots.share_request(slot, ahead) if slot.name in sharing else slot for slot in graph_slots]
 
 
 def add_checked_edges(builder: Assembly, after_validate: Router, edges: dict[str, str]) -> None:

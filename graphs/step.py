@@ -4,10 +4,11 @@ The Planner gives one subtask at a time, and the Executor acts on it. The Evalua
 of earlier episodes before it is taken (`align`), and judges afterwards whether the subtask is completed (`assess`).
 Memory writes the lessons of the episode. Episodes 1..K run until one reaches the goal.
 
-The default Executor may give a few actions at once and says how the subtask stands; the default Evaluator judges the
-subtask when the Executor calls it completed, or when its actions are used up. `build(executor=execute, assess=assess)`
-is the paper's: one action a call, and a judgement after each. Over tools an action has several calls, the Evaluator is
-asked where the Executor says that they fulfil the subtask, and the Planner drafts the answer that is handed in.
+`build(**PAPER)` is the paper's loop: one action a call, each checked against the rules before it is taken, and a
+judgement after each. By default the Executor may give a few actions at once and says how the subtask stands; the
+Evaluator checks actions that a rule names, and judges a subtask where the Executor's word and the Planner's next look
+do not settle it. Over tools an action has several calls, the Evaluator is asked where the Executor says that they
+fulfil the subtask, and the Planner drafts the answer that is handed in.
 """
 
 from typing import TypedDict, Unpack
@@ -27,7 +28,7 @@ from certigraph.nodes.beliefs import with_memory
 from certigraph.nodes.call_checks import CHECK
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.lessons import memorise, recall
-from certigraph.nodes.step import align, assess_when_due, execute_subtask, planner
+from certigraph.nodes.step import align, align_always, assess, assess_when_due, execute_subtask, planner
 from certigraph.nodes.world import act, begin, conclude, reset
 from certigraph.state.run import RunInput
 from certigraph.state.step import StepState as State
@@ -35,7 +36,7 @@ from certigraph.state.step import is_handed_back
 from certigraph.state.step import trials_ending as ending
 from certigraph.state.step import trials_message as message
 
-__all__ = ["State", "build", "builder", "ending", "graph", "message"]
+__all__ = ["PAPER", "State", "build", "builder", "ending", "graph", "message"]
 
 StepGraph = CompiledStateGraph[State, Context, RunInput, State]
 
@@ -63,9 +64,14 @@ def after_executor(state: State) -> str:
     return "handed_back" if is_handed_back(state["action"]) else "proposed"
 
 
-def after_align(state: State) -> str:
-    """Return `approved`, or `refused`: the Executor then runs again, with the reason."""
-    return "approved" if state["approval"].approved else "refused"
+def after_align(state: State, runtime: Runtime[Context]) -> str:
+    """Return `approved`, or `refused`: the Executor then runs again, with the reason.
+
+    After too many refusals in a row the subtask has failed: it is `next` or `over` then, as in `after_assess`.
+    """
+    if state["approval"].approved:
+        return "approved"
+    return "refused" if state["subtask"].status == "open" else after_assess(state, runtime)
 
 
 def after_assess(state: State, runtime: Runtime[Context]) -> str:
@@ -98,6 +104,11 @@ class StepOperators(TypedDict, total=False):
     memory: Operator
 
 
+PAPER: StepOperators = {"executor": react.execute, "align": align_always, "assess": assess}
+"""The configuration that is the STEP paper's Algorithm 1 word for word: one action, checked before and judged after it.
+"""
+
+
 def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[StepOperators]) -> Assembly:
     """Return the graph before it is compiled, so that it can be extended: `builder().insert(...)`.
 
@@ -113,7 +124,8 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[StepOperators]) -
     graph.add_edge("planner", "executor")
     graph.add_conditional_edges("executor", after_executor, {"proposed": "align", "handed_back": "assess"})
     approved = next(node for node in ("check", "approve", "act") if node in graph.nodes)
-    graph.add_conditional_edges("align", after_align, {"approved": approved, "refused": "executor"})
+    refused = {"refused": "executor", "next": "planner", "over": "conclude"}
+    graph.add_conditional_edges("align", after_align, {"approved": approved, **refused})
     add_path(graph, "check", "approve", "act", "extract", "gate", "assess")
     graph.add_conditional_edges("assess", after_assess, {"continue": "executor", "next": "planner", "over": "conclude"})
     return graph

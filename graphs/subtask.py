@@ -1,7 +1,10 @@
-"""The graph of one TDP sub-task (TDP paper, section 3.3): plan, act on the plan, and judge after every action.
+"""The graph of one TDP sub-task (TDP paper, section 3.3): plan, act on the plan, and judge how the sub-task stands.
 
 If an observation contradicts the plan, only this sub-task is replanned. The operators see the sub-task's
 specification, the results of the sub-tasks on which it depends, and its own actions and observations.
+
+In the paper the Executor gives one action, and the Supervisor judges after each. By default the Executor may give
+several actions at once, or hand the sub-task back without any, and the Supervisor judges where that can matter.
 """
 
 from typing import TypedDict, Unpack
@@ -19,10 +22,10 @@ from certigraph.nodes import plans as slots
 from certigraph.nodes.approval import APPROVE
 from certigraph.nodes.beliefs import with_memory
 from certigraph.nodes.call_checks import CHECK
-from certigraph.nodes.plans import plan, replan, supervise
-from certigraph.nodes.react import execute
+from certigraph.nodes.plans import execute_plan, plan, replan, supervise
 from certigraph.nodes.world import act, reset
 from certigraph.state.run import RunInput
+from certigraph.state.step import is_handed_back
 from certigraph.state.subtask import (
     SubtaskState as State,
 )
@@ -37,7 +40,7 @@ SubtaskGraph = CompiledStateGraph[State, Context, RunInput, State]
 SLOTS = (
     slots.RESET.filled(reset),
     slots.PLAN.filled(plan),
-    slots.EXECUTE.filled(execute),
+    slots.EXECUTE.filled(execute_plan()),
     CHECK,
     APPROVE,
     react.ACT.filled(act),
@@ -46,6 +49,11 @@ SLOTS = (
     slots.SUPERVISE.filled(supervise),
     slots.REPLAN.filled(replan),
 )
+
+
+def after_execute(state: State) -> str:
+    """Return `acting`, or `handed_back`: the Executor takes no action, and says why."""
+    return "handed_back" if is_handed_back(state["action"]) else "acting"
 
 
 def after_supervise(state: State, runtime: Runtime[Context]) -> str:
@@ -84,7 +92,9 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[SubtaskOperators]
     """
     graph = assemble("subtask", State, RunInput, SLOTS, with_memory(operators), schemas)
     graph.add_edge(START, "reset")
-    add_path(graph, "reset", "plan", "execute", "check", "approve", "act", "memory", "gate", "supervise")
+    add_path(graph, "reset", "plan", "execute")
+    first, *_ = add_path(graph, "check", "approve", "act", "memory", "gate", "supervise")
+    graph.add_conditional_edges("execute", after_execute, {"acting": first, "handed_back": "supervise"})
     paths = {"more": "execute", "off_plan": "replan", "done": END}
     graph.add_conditional_edges("supervise", after_supervise, paths)
     graph.add_edge("replan", "execute")

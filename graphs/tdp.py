@@ -5,8 +5,9 @@ own. That graph sees only the sub-task's specification, the results on which it 
 observations. When this batch has ended, Self-Revision repairs and sharpens the pending sub-tasks, at most
 `Limits.revisions` times.
 
-Over tools the default operators ask the model only where its answer can change something, and a task of which fewer
-than two sub-tasks use results of others is not divided. `build(**ALWAYS)` is the paper's loop in every world.
+`build(**PAPER)` is the paper's loop: every task is divided, every sub-task planned, one action taken a call, a status
+given after each, and a revision made after each batch. The default operators ask the model only where its answer can
+change something. Over tools they do not divide a task of which fewer than two sub-tasks use results of others.
 
 The file has three parts: TDP's graph, the operator `solve`, which runs a graph for one sub-task, and the outcome of a
 sub-task.
@@ -44,6 +45,7 @@ from certigraph.nodes import tdp as slots
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.messages import messages_of_steps
 from certigraph.nodes.plans import format_known, plan_always, supervise_always
+from certigraph.nodes.react import execute
 from certigraph.nodes.requests import read_messages, requests_in
 from certigraph.nodes.slots import COMMANDS, SUBTASK_KEY, factory, share_context
 from certigraph.nodes.specs import Spec
@@ -81,7 +83,7 @@ from certigraph.state.tools import calls_of
 # there or between batches, and the run can be resumed with a larger one. World steps are distributed too: a node that
 # has used up its steps fails. If no steps are left for pending nodes, the run ends with `limit:steps`.
 
-__all__ = ["ALWAYS", "State", "build", "builder", "ending", "graph", "message"]
+__all__ = ["PAPER", "State", "build", "builder", "ending", "graph", "message"]
 
 TDPGraph = CompiledStateGraph[State, Context, RunInput, State]
 
@@ -102,8 +104,8 @@ def dispatch(state: State, runtime: Runtime[Context]) -> str | list[Send]:
 
 
 def after_gather(state: State, runtime: Runtime[Context]) -> str:
-    """Return `over` if the world has ended, else `batch_done`."""
-    return "over" if state["observation"].done else "batch_done"
+    """Return `over` if the world has ended or reports that the task is done, else `batch_done`."""
+    return "over" if state["observation"].done or state["observation"].solved else "batch_done"
 
 
 class TDPOperators(TypedDict, total=False):
@@ -126,13 +128,14 @@ class TDPOperators(TypedDict, total=False):
     replan: Operator
 
 
-ALWAYS: TDPOperators = {
+PAPER: TDPOperators = {
     "decompose": decompose_always,
     "plan": plan_always,
+    "execute": execute,
     "supervise": supervise_always,
     "revise": revise_always,
 }
-"""The paper's loop over tools too: every task is divided, every sub-task planned, every action and batch judged."""
+"""The configuration that is the TDP paper's loop in every world: all is divided and planned, and every step judged."""
 
 
 def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[TDPOperators]) -> Assembly:

@@ -1,15 +1,16 @@
 """Questions that SDP's operators ask a model about the next action: which one makes the target true.
 
-The model writes actions (`ask_actions`) or chooses one of a list (`choose_action`).
+The model gives an action with those that are to follow it (`ask_chain`), or as in the SDP paper a single one, which it
+writes (`ask_action`) or chooses from a list (`choose_action`).
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, JsonValue, create_model
 
-from certigraph.adapters.benchmarks import limits_of, steps_before
+from certigraph.adapters.benchmarks import benchmark_of, limits_of, steps_before
 from certigraph.adapters.models.calls import ask, deliberate, profile_of
 from certigraph.adapters.models.prompts import (
     TURNS_HEADING,
@@ -28,15 +29,13 @@ from certigraph.adapters.models.prompts import (
     paragraphs,
     quote,
     quote_history,
+    unquote_line,
 )
-from certigraph.adapters.models.schemas import FirstReasoning, Requested, Truncated
+from certigraph.adapters.models.schemas import FirstReasoning, Offered, Requested
 from certigraph.adapters.protocols import Context
-from certigraph.nodes.decisions import describe_untaken
-from certigraph.state.records import CHECK, Action
+from certigraph.nodes.chains import AS_THE_RULES_SAY, chain_form, chain_request, describe_untaken, read_chain, with_args
+from certigraph.state.records import CHECK, CLAIMS, ESTABLISHED, OUTDATED, Action
 from certigraph.state.sdp import RealizeView
-
-MAX_FOLLOWING = 20
-"""Maximum number of actions that a model may write to follow the first one."""
 
 
 class NextAction(BaseModel):
@@ -46,38 +45,82 @@ class NextAction(BaseModel):
     action: Annotated[str, Field(min_length=1)]
 
 
-class NextActions(BaseModel):
-    """Answer schema for an action in the model's own words, with those that are to follow it."""
+class Noted(BaseModel):
+    """Answer schema for what an agent notes before it acts, and for how the target stands."""
 
     thought: FirstReasoning = ""
+    established: Annotated[list[str], Requested] = []
+    outdated: Annotated[list[int], Requested] = []
     target: Annotated[Literal["open", "holds", "unreachable"], Requested] = "open"
-    action: str
-    then: Annotated[list[str], Truncated(MAX_FOLLOWING), Requested] = []
 
 
-async def ask_actions(state: RealizeView, runtime: Runtime[Context], *, several: bool = True) -> list[Action]:
-    """Ask a model to write actions that should make the target true.
+class WrittenActions(Noted):
+    """Answer schema for the next actions, written freely."""
 
-    It may write several, to be taken one after another, or say that the target holds already or cannot be reached
-    (`CHECK`). None of this is in the SDP paper; it saves model calls and actions.
+    action: str = ""
+
+
+class ChosenActions(Noted):
+    """Answer schema for the next actions, the first of them from a list."""
+
+    choice: str
+
+
+async def ask_chain(state: RealizeView, ahead: int, options: Sequence[str], runtime: Runtime[Context]) -> list[Action]:
+    """Ask a model for the next action, and for actions that are to follow it, one after another.
+
+    It also says what it noted, and whether the target holds already or cannot be reached (`CHECK`): the claim is
+    checked before the actions are taken. None of this is in the SDP paper; it saves model calls.
 
     Args:
         state: the view of Realize.
+        ahead: maximum number of actions after the first one.
+        options: the actions from which the first one is chosen; empty if it is written freely.
         runtime: the run's runtime.
-        several: whether a model may write several actions, or none.
     """
-    request = SEVERAL_ACTIONS.format(most=MAX_FOLLOWING) if several else ONE_ACTION
-    prompt = await action_prompt(
-        state, f"{request}\nWrite actions as the world's rules say.", "", runtime, several=several
+    benchmark, offered = benchmark_of(state["task"], runtime), [*options, NOTHING] if options else []
+    base: type[Noted] = WrittenActions
+    if offered:
+        base = create_model(
+            "ChosenActions", __base__=ChosenActions, choice=(Annotated[str, Offered(tuple(offered))], ...)
+        )
+    form = chain_form(base, ahead, planned=True, conditional=bool(ahead and benchmark.wordings))
+    request = (
+        NOTED + (CHOSEN_FIRST if offered else WRITTEN_FIRST) + chain_request(ahead, benchmark.wordings, planned=True)
     )
-    if not several:
-        return [Action(text=(await ask(prompt, NextAction, role="executor", runtime=runtime)).action)]
-    answer = await ask(prompt, NextActions, role="executor", runtime=runtime)
+    prompt = await action_prompt(state, request, format_options(offered) if offered else "", runtime, several=True)
+    answer: Any = await ask(prompt, form, role="executor", runtime=runtime)
+    first = str(answer.choice if offered else answer.action)
+    conditions = [
+        *(p.text for p in state["certified"].predicates),
+        state["target"].text,
+        *(p.text for p in state["ahead"]),
+    ]
+    chain = read_chain(answer, "" if first == NOTHING else first, conditions)
     if answer.target == "unreachable":
-        return [UNREACHABLE_ACTION]
-    if not answer.action.strip():
-        return [CHECK_ACTION]
-    return [Action(text=text) for text in (answer.action, *filter(str.strip, answer.then))]
+        chain = [to_unreachable_action(unquote_line(answer.thought))]
+    elif not chain:
+        chain = [CHECK_ACTION]
+    elif answer.target == "holds":  # it is judged together with what these actions bring about
+        chain = [with_args(chain[0], {CLAIMS: state["target"].text}), *chain[1:]]
+    return _add_notes(chain, answer, state)
+
+
+def _add_notes(chain: Sequence[Action], answer: Noted, state: RealizeView) -> list[Action]:
+    """Return the actions, the first one with what was noted before it."""
+    facts = dict(enumerate(state["facts"], 1))
+    noted: dict[str, list[JsonValue]] = {
+        ESTABLISHED: [*filter(None, map(unquote_line, answer.established))],
+        OUTDATED: [facts[number].text for number in answer.outdated if number in facts],
+    }
+    first, *rest = chain
+    return [with_args(first, {key: texts for key, texts in noted.items() if texts}), *rest]
+
+
+async def ask_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
+    """Ask a model to write one action that should make the target true, as in the SDP paper."""
+    prompt = await action_prompt(state, f"{ONE_ACTION}\n{AS_THE_RULES_SAY}", "", runtime)
+    return Action(text=(await ask(prompt, NextAction, role="executor", runtime=runtime)).action)
 
 
 async def choose_action(
@@ -120,6 +163,7 @@ async def action_prompt(
         format_notes(state["belief"].text),
         f"To keep in mind:\n{quote(bullet_list(advice))}" if advice else "",
         _format_attempts_at(state, limits_of(state["task"], runtime).attempts),
+        describe_untaken(dict(state), runtime),
         format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
         options,
         format_limits(state["task"], runtime, used=steps_before(runtime) + len(state["turns"])),
@@ -141,11 +185,9 @@ def _format_plan(state: RealizeView) -> tuple[str, str]:
 
 
 def _format_attempts_at(state: RealizeView, most: int) -> str:
-    parts = [describe_untaken(state["upcoming"])]
-    if state["attempts"]:
-        attempts = quote(format_attempts(state["attempts"]))
-        parts.insert(0, f"{ATTEMPTS_HEADING.format(most=most)}\n{attempts}\n")
-    return "\n".join(filter(None, parts))
+    judged = [attempt for attempt in state["attempts"] if not attempt.verdict.pending]
+    heading = ATTEMPTS_HEADING.format(most=most)
+    return f"{heading}\n{quote(format_attempts(state['attempts']))}" if judged else ""
 
 
 ATTEMPTS_HEADING = """\
@@ -181,21 +223,30 @@ If what the world shows now says that the target holds already, choose the entry
 to check the target.
 """
 
-SEVERAL_ACTIONS = """\
+NOTED = """\
 Give, in this order:
 - thought: what is missing for the target, and how it comes about without harm to what the plan needs later.
-- target: "holds" if what the world shows now says that the target holds; "unreachable" if an answer of the world shows
-  that it cannot come true any more as it is worded, so that the rest must be planned again; otherwise "open".
-- action: the next action. If the target holds, it is the first one for the conditions after it: the target is checked
-  together with them. Leave it empty only if the target is unreachable, or if it holds and must be checked before
-  anything else is done, because an action might undo it or nothing is left to do; then nothing is done.
-- then: up to {most} actions after it, in their order, for the target and for the conditions after it, as far as you can
-  see now that they are right. They are taken one after another; the rest is dropped, and you choose again, once one of
-  them is refused, loses points, or does not bring about what the plan says. Write whole chains where each step is
-  plain, such as going somewhere, opening something, taking what is in it, and using it. Stop the chain where the next
-  step depends on an answer that you have not seen, in a search after each place, and before a step that cannot be
-  undone and might be wrong.
+- established: what the latest answers show that later steps may need when it is out of sight and that is not noted yet:
+  exact names, figures, contents, places, what is done, missing or broken. One short statement each, as it is now.
+- outdated: the numbers of the established facts that are no longer true.
+- target: "holds" if what the world shows says that the target holds: it is judged together with what your next actions
+  bring about; "unreachable" if an answer of the world shows that it cannot come true any more as it is worded, so that
+  the rest must be planned again; otherwise "open".
 """
+
+WRITTEN_FIRST = """\
+- action: the next action. If the target holds, it is the first one for the conditions after it. Leave it empty if the
+  target is unreachable, or holds and nothing is left to do or an action might undo it before it was judged.
+"""
+
+CHOSEN_FIRST = """\
+- choice: the next action, copied exactly from the list at the end. If the target holds, it is the first one for the
+  conditions after it. Choose the entry that nothing is done if the target is unreachable, or holds and nothing is left
+  to do or an action might undo it before it was judged.
+"""
+
+NOTHING = "(nothing is done)"
+"""Option of a model that takes no action."""
 
 CHECK_ACTION = Action(text="(nothing: the target holds already)", kind=CHECK)
 """Action of a model that finds its target met already."""

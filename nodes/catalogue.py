@@ -72,6 +72,7 @@ OPERATOR_SLOTS: Mapping[str, Mapping[str, str]] = {
         "use_memory": "use_memory",
     },
     "nodes.plans": {
+        "execute_plan": "execute",
         "plan": "plan",
         "plan_always": "plan",
         "supervise": "supervise",
@@ -95,8 +96,10 @@ OPERATOR_SLOTS: Mapping[str, Mapping[str, str]] = {
         "capped": "validate",
         "give_up": "replan",
         "realize": "realize",
+        "realize_one": "realize",
         "replan": "replan",
         "validate": "validate",
+        "validate_always": "validate",
     },
     "nodes.search": {
         "abstain": "answer",
@@ -114,6 +117,7 @@ OPERATOR_SLOTS: Mapping[str, Mapping[str, str]] = {
     },
     "nodes.step": {
         "align": "align",
+        "align_always": "align",
         "assess": "assess",
         "assess_when_due": "assess",
         "execute_subtask": "executor",

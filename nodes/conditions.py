@@ -7,12 +7,12 @@ knows, such as the names of its places, as `notes`.
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import Any
+from typing import Annotated, Any, cast
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, create_model
 
-from certigraph.adapters.benchmarks import limits_of, steps_before
+from certigraph.adapters.benchmarks import benchmark_of, context_of, limits_of, steps_before
 from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.prompts import (
     TURNS_HEADING,
@@ -22,17 +22,20 @@ from certigraph.adapters.models.prompts import (
     format_history,
     format_limits,
     format_view,
+    format_world,
     numbered_list,
     paragraphs,
     quote,
     quote_history,
     unquote_line,
 )
-from certigraph.adapters.models.schemas import FirstReasoning, bounded_list
+from certigraph.adapters.models.schemas import FirstReasoning, Requested, bounded_list
 from certigraph.adapters.protocols import Context, EffectiveLimits
+from certigraph.nodes.chains import chain_form, chain_request, read_chain
 from certigraph.state.certified_states import CertifiedState
 from certigraph.state.records import Predicate, Task
-from certigraph.state.sdp import ProposeView, SDPReplanView, build_plan, needs_rest_of_plan
+from certigraph.state.run import Draft
+from certigraph.state.sdp import ProposeView, SDPReplanView, SharedRequest, build_plan, needs_rest_of_plan
 
 
 class Conditions(BaseModel):
@@ -56,16 +59,45 @@ async def ask_plan(
         goal: the last predicate; None for the task's.
         notes: what the planner should know about this world.
 
+    If the view shows the world (`shared`), the first actions are asked for in the same request.
+
     Returns:
-        The operator's update: `plan`, and if it is empty `gave_up`, the model's reason, unless it gave none.
+        The operator's update: `plan`; if it is empty `gave_up`, the model's reason, unless it gave none; and `draft`
+        with the first actions.
     """
     task, end, limits = state["task"], goal or goal_of(state["task"]), limits_of(state["task"], runtime)
-    question = PLAN_QUESTION.format(
-        goal=end.text, most=limits.plan, limits=format_limits(task, runtime), tries=_format_allowed(limits)
-    )
-    certified = _format_certified(state["certified"])
-    request = paragraphs(question, notes, _format_task(task), certified, PLAN_CLOSING)
-    return await _ask_conditions(request, task, end, runtime)
+    question = PLAN_QUESTION.format(goal=end.text, limits=format_limits(task, runtime), tries=_format_allowed(limits))
+    certified, notes = _format_certified(state["certified"]), paragraphs(notes, _wordings_note(task, runtime))
+    shared = _shared_request(state, runtime)
+    if shared is None:
+        request = paragraphs(question, notes, _format_task(task), certified, PLAN_CLOSING)
+    else:
+        first = _ask_for_actions(shared, task, runtime)
+        request = paragraphs(question, notes, first, _format_task(task), certified, format_world(shared.view))
+        request = paragraphs(request, SHARED_CLOSING)
+    return await _ask_conditions(request, task, end, runtime, shared=shared)
+
+
+def _shared_request(state: ProposeView | SDPReplanView, runtime: Runtime[Context]) -> SharedRequest | None:
+    """Return how the first actions are asked for in the same request; None if one model may not be asked for both."""
+    benchmark, context = benchmark_of(state["task"], runtime), context_of(runtime)
+    planner, executor = (context.chats.get(role) or context.roles.get(role) for role in ("planner", "executor"))
+    may_share = planner == executor and not benchmark.answers and "realize" not in benchmark.operators()
+    return state.get("shared") if may_share else None
+
+
+def _ask_for_actions(shared: SharedRequest, task: Task, runtime: Runtime[Context]) -> str:
+    wordings = WORDINGS_ABOVE if _wordings(task, runtime) else ""
+    return FIRST_ACTIONS + chain_request(shared.ahead, wordings, planned=True)
+
+
+def _wordings(task: Task, runtime: Runtime[Context]) -> str:
+    return benchmark_of(task, runtime).wordings
+
+
+def _wordings_note(task: Task, runtime: Runtime[Context]) -> str:
+    wordings = _wordings(task, runtime)
+    return WORDINGS_NOTE.format(wordings=wordings.strip()) if wordings else ""
 
 
 async def ask_rest_of_plan(
@@ -83,8 +115,10 @@ async def ask_rest_of_plan(
     """
     task, end, profile = state["task"], goal or goal_of(state["task"]), await profile_of("planner", runtime)
     limits = limits_of(task, runtime)
-    question = REST_QUESTION.format(goal=end.text, most=limits.plan, tries=_format_allowed(limits))
-    before = paragraphs(question, notes, _format_task(task))
+    question = REST_QUESTION.format(goal=end.text, tries=_format_allowed(limits))
+    shared = _shared_request(state, runtime)
+    first = _ask_for_actions(shared, task, runtime) if shared else ""
+    before = paragraphs(question, notes, _wordings_note(task, runtime), first, _format_task(task))
     after = paragraphs(
         _format_certified(state["certified"]),
         format_facts(state["facts"]),
@@ -94,11 +128,11 @@ async def ask_rest_of_plan(
         _rest_lead(state),
         format_limits(task, runtime, used=steps_before(runtime) + len(state["turns"])),
         "" if needs_rest_of_plan(state) else REPLANS.format(number=state["replans"] + 1, most=limits.replans),
-        PLAN_CLOSING,
+        SHARED_CLOSING if shared else PLAN_CLOSING,
     )
     history = format_history(state["turns"], PLANNER + before + after, profile)
     request = paragraphs(before, f"{TURNS_HEADING}\n{quote_history(history)}", after)
-    return await _ask_conditions(request, task, end, runtime, cut=history.cut)
+    return await _ask_conditions(request, task, end, runtime, cut=history.cut, shared=shared)
 
 
 def _format_allowed(limits: EffectiveLimits) -> str:
@@ -141,15 +175,34 @@ def conditions_form(most: int) -> type[Conditions]:
 
 
 async def _ask_conditions(
-    question: str, task: Task, goal: Predicate, runtime: Runtime[Context], *, cut: Sequence[str] = ()
+    question: str,
+    task: Task,
+    goal: Predicate,
+    runtime: Runtime[Context],
+    *,
+    cut: Sequence[str] = (),
+    shared: SharedRequest | None = None,
 ) -> dict[str, Any]:
     most = limits_of(task, runtime).plan
     prompt = build_prompt(runtime, question, role=PLANNER, cut=cut)
-    answer = await ask(prompt, conditions_form(most), role="planner", runtime=runtime)
+    form = conditions_form(most)
+    if shared:
+        form = with_actions(form, shared.ahead, conditional=bool(_wordings(task, runtime)))
+    answer = await ask(prompt, form, role="planner", runtime=runtime)
     texts = [stripped for text in answer.conditions if (stripped := text.strip())]
     if not texts and (reason := unquote_line(answer.reasoning)):
         return {"plan": [], "gave_up": reason}
-    return {"plan": build_plan([text for text, _ in groupby(texts)], goal, most)}
+    plan = build_plan([text for text, _ in groupby(texts)], goal, most)
+    if not (chain := read_chain(answer, str(getattr(answer, "action", "")), texts)):
+        return {"plan": plan}
+    return {"plan": plan, "draft": Draft(chain=tuple(chain))}
+
+
+@lru_cache(maxsize=16)
+def with_actions(form: type[Conditions], ahead: int, *, conditional: bool) -> type[Conditions]:
+    """Create the answer schema for a plan and the first actions, up to `ahead` more than one."""
+    base = create_model("PlanAndActions", __base__=form, action=(Annotated[str, Requested], ""))
+    return cast(type[Conditions], chain_form(base, ahead, planned=True, conditional=conditional))
 
 
 def _format_task(task: Task) -> str:
@@ -174,17 +227,21 @@ def _format_checks(state: SDPReplanView) -> str:
 
 PLANNER = """\
 You plan for an agent that acts in a world known by text alone. A plan is a list of conditions on the world, in the
-order in which they should come true. The agent works at one condition at a time, with one action after another, and a
-condition counts only once the world's answer to an action shows that it holds. So write each condition as a fact that
-can be read in an answer (what is where, in which state, what was learned), not as an action or an intention; small
-enough that a few actions reach it, and large enough that it is worth checking. A state that passes, such as a
-temperature or a time, comes right before what needs it. Name things as the task and the world name them. Where it does
-not matter by which thing or way something comes about, say only what is brought about: what you think of may be missing
-or broken. What has to be found out before the rest can be planned is a condition of its own."""
+order in which they should come true. A condition counts only once what the world answers or shows says that it holds.
+So write each as a fact that can be read there (what is where, in which state, what was learned), not as an action or an
+intention, and about one thing alone: several things are several conditions, and so are the stages of what comes with
+time, in their order. A state that passes, such as a temperature, comes right before what needs it. Name things as the
+task and the world name them. Where it does not matter by which thing or way something comes about, say only what is
+brought about: what you think of may be missing or broken. What has to be found out before the rest can be planned is a
+condition of its own."""
+
+WORDINGS_NOTE = """\
+Conditions in one of these wordings are decided by rules, at once and without doubt. Every other one costs a request of
+its own, so write one only where none of these says what has to be known: {wordings}"""
 
 PLAN_QUESTION = """\
 Think first: what has to be true at the end, what has to be true before that, and in which order do the parts depend on
-each other? Then list the conditions that lead from here to the goal, at most {most}. {limits}
+each other? Then list the conditions that lead from here to the goal. {limits}
 {tries}
 The last condition is the goal itself, word for word:
 {goal}
@@ -195,6 +252,15 @@ A condition gets at most {attempts} tries, each one action or a few together. If
 planned again, at most {replans} times in a row without a newly certified condition; then the work ends."""
 
 REPLANS = "New plans since the latest condition was certified, this one included: {number} of at most {most}."
+
+WORDINGS_ABOVE = "those above"
+
+FIRST_ACTIONS = """\
+Then begin with this plan, whose conditions are numbered from 1 as you list them:
+- action: the first action for it; empty if you cannot see one from here.
+"""
+
+SHARED_CLOSING = "Which conditions lead from here to the goal, and which actions come first?"
 
 PLAN_CLOSING = "Which conditions lead from here to the goal?"
 
@@ -224,8 +290,8 @@ that cause; split what is large.
 """
 
 REST_QUESTION = """\
-Think first about the question with which this text ends. Then write a new rest of the plan from here to the goal, at
-most {most} conditions. {tries}
+Think first about the question with which this text ends. Then write a new rest of the plan from here to the goal.
+{tries}
 Do not repeat what is certified and still holds. The last condition is the goal itself, word for word:
 {goal}
 Give an empty list only if nothing that can still be done makes the goal, as it is worded, true.

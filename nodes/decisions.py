@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.encoders import find_encoder
-from certigraph.adapters.episodes import admissible_actions
+from certigraph.adapters.episodes import admissible_actions, candidate_actions
 from certigraph.adapters.matching import find_exact, is_focus, rank_actions, rank_meanings
 from certigraph.adapters.models.calls import profile_of
 from certigraph.adapters.models.prompts import (
@@ -24,13 +24,12 @@ from certigraph.adapters.models.prompts import (
     format_notes,
     format_view,
     paragraphs,
-    quote,
     quote_history,
 )
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context
 from certigraph.state.defaults import MATCHING_ENCODER
-from certigraph.state.records import Action, Task
+from certigraph.state.records import Task
 from certigraph.state.run import DecideView
 
 # The prompt: the agent's situation, and the question what to do next.
@@ -100,6 +99,18 @@ action change? Then give the one action to take next.
 DECIDE_CLOSING = "What is the next action for the assignment?"
 
 
+async def options_of(queries: Sequence[str], task: Task, runtime: Runtime[Context]) -> Sequence[str]:
+    """Return the actions from which an agent chooses the next one; none if it writes its actions freely.
+
+    It chooses if the world lists at most `Limits.options`. If it lists more, it chooses from those that are most
+    relevant to the queries where `Benchmark.shortlists` is true, and writes them elsewhere.
+    """
+    maximum, actions = limits_of(task, runtime).options, await admissible_actions(runtime)
+    if len(actions) <= maximum:
+        return actions
+    return await candidate_actions(queries, runtime, maximum) if benchmark_of(task, runtime).shortlists else ()
+
+
 # What a written action means.
 
 MAX_CANDIDATES = 10
@@ -165,28 +176,3 @@ async def _find_exact(
     if refused and known == written:  # it was sent by the names that the view shows
         known = await run_in_thread(benchmark.find_action, written, actions, "")
     return known or find_exact(written, actions, shown=benchmark.shown_names(view), synonyms=benchmark.synonyms)
-
-
-def describe_untaken(upcoming: Sequence[Action]) -> str:
-    """Say which actions were to come next, if some were chosen before and `next_upcoming` did not find the first."""
-    if not upcoming:
-        return ""
-    return f"{UNTAKEN}:\n{quote(bullet_list(action.text for action in upcoming))}"
-
-
-UNTAKEN = """\
-Chosen before to come next. The world lists no action in the words of the first one now: it may not be possible, or be
-called otherwise"""
-
-
-async def next_upcoming(upcoming: Sequence[Action], view: str, task: Task, runtime: Runtime[Context]) -> Action | None:
-    """Return the first of the actions that a model chose together, in the world's words; None if it must be asked.
-
-    That is so if there is none, or if the world lists its actions and it is not sure which of them is meant: what was
-    expected when it was chosen did not come.
-    """
-    if not upcoming:
-        return None
-    action, actions = upcoming[0], await admissible_actions(runtime)
-    text = await _find_exact(action.text, actions, view, task, runtime) if actions else action.text
-    return action.model_copy(update={"text": text}) if text else None

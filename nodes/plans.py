@@ -1,13 +1,14 @@
-"""Operators that plan and supervise a sub-task (TDP section 3.3), and the one-time plan of plan-and-solve.
+"""Operators that plan, carry out and supervise a sub-task (TDP section 3.3), and the one-time plan of plan-and-solve.
 
 Plan-and-Act and plan-and-solve use the same prompts and answer schemas for a complete task.
 
-Over tools `plan` and `supervise` ask the model only where the answer can change something. `plan_always` and
-`supervise_always` are the paper's in every world.
+The defaults ask the model only where its answer can change something: the Executor gives several actions at once and
+says how its assignment stands, and the Supervisor judges what it says, and work that may have left its plan. The
+paper's are `plan_always`, `execute` and `supervise_always`.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, Any, Literal
 
 from langgraph.runtime import Runtime
@@ -30,14 +31,19 @@ from certigraph.adapters.models.prompts import (
     unquote_line,
 )
 from certigraph.adapters.models.schemas import FirstReasoning, Reasoning, Requested, bounded_list
-from certigraph.adapters.protocols import Context
+from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
+from certigraph.nodes.chains import MAX_AHEAD
+from certigraph.nodes.operators import call_operator
 from certigraph.nodes.own_tools import has_tools
-from certigraph.nodes.slots import Slot, Update, asks_among_equals, prefer_benchmark_operator
+from certigraph.nodes.slots import Slot, Update, cut_chain, factory, prefer_benchmark_operator
+from certigraph.nodes.step import choose_actions
 from certigraph.state.records import Task
-from certigraph.state.run import ANSWER_ACTIONS, DecideView, OutlineView, count_repeats, without_thoughts
+from certigraph.state.run import ANSWER_ACTIONS, OutlineView, count_repeats, without_thoughts
+from certigraph.state.step import REPORT, is_handed_back, standing_of
 from certigraph.state.subtask import (
     AssignmentView,
+    ExecuteView,
     PlanView,
     Progress,
     SubtaskReplanView,
@@ -57,6 +63,9 @@ DELIVER_GUIDANCE = "The world waits for what settles the task: hand it in."
 FOUND_GUIDANCE = " What was found:\n{result}"
 """What is added to DELIVER_GUIDANCE if the supervisor gave a result, which would be lost otherwise."""
 
+MAX_DENIED = 3
+"""Number of times in a row that the Executor may hand a sub-task back and has to go on, after which it fails."""
+
 OUTLINE_KEYS = {"outline": Sequence[str]}
 """Keys, with their types, that an operator which writes a plan must return."""
 
@@ -66,27 +75,42 @@ def _start_subtask(state: SubtaskState, update: Update, runtime: Runtime[Context
     entry = context_of(runtime).entry
     position = {"known": entry.known if entry else (), "last": bool(entry and entry.last)}
     size = {name: True for name in ("whole", "single") if entry and getattr(entry, name)}
-    return {**update, **position, **size, "outline": (), "progress": Progress(), "replanned": 0}
+    denied = {"denied": 0} if state.get("denied") else {}
+    return {**update, **position, **size, **denied, "outline": (), "progress": Progress(), "replanned": 0}
 
 
-def _execute_view(state: SubtaskState) -> DecideView:
+def _execute_view(state: SubtaskState) -> ExecuteView:
     """Return the Executor's view with the results of other sub-tasks as advice.
 
     The results are marked as quotations, because they may contain text from the world.
     """
     view, known = execute_view(state), state["known"]
     results = (format_known(known),) if known else ()
-    return {**view, "advice": (*results, *view["advice"]), "lasting": len(results) + view.get("lasting", 0)}
+    view["advice"], view["lasting"] = (*results, *view["advice"]), len(results) + view.get("lasting", 0)
+    return view
 
 
-def _execute_replanned_view(state: SubtaskState) -> DecideView:
+def _execute_replanned_view(state: SubtaskState) -> ExecuteView:
     """Return the Executor's view where a new plan comes after every action, so that no plan lasts."""
     view = _execute_view(state)
-    return {**view, "lasting": view.get("lasting", 0) - len(state["outline"])}
+    view["lasting"] = view.get("lasting", 0) - len(state["outline"])
+    return view
 
 
-def _count_replan(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
-    return {**update, "replanned": state["replanned"] + 1}
+def _record_replan(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
+    return {**update, "replanned": state["replanned"] + 1, **cut_chain(state)}
+
+
+def _record_progress(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
+    """Record how a sub-task stands. It fails if the Executor keeps handing it back and it is judged to go on."""
+    progress: Progress = _require_delivery(state, update, runtime)["progress"]
+    denied = state.get("denied", 0)
+    if progress.status != "needs_more_steps" or not is_handed_back(state["action"]):
+        return {"progress": progress, **({"denied": 0} if denied else {})}
+    if denied + 1 >= MAX_DENIED:
+        reason = f"it was handed back {MAX_DENIED} times and judged otherwise: {progress.reason or progress.guidance}"
+        progress = progress.model_copy(update={"status": "failed", "reason": reason})
+    return {"progress": progress, "denied": denied + 1}
 
 
 def _require_delivery(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -102,15 +126,13 @@ def _require_delivery(state: SubtaskState, update: Update, runtime: Runtime[Cont
 
 
 def _evident_progress(state: SubtaskState, runtime: Runtime[Context]) -> Update | None:
-    """Return the sub-task's progress where no model is needed to judge it; None where one is.
+    """Return the sub-task's progress once nothing is left to be done in the world; None before.
 
-    If the world has ended, the sub-task is completed if the world signals success or accepted what was handed in;
-    otherwise it failed. While the world only asks which of several equal things is meant, progress stays as it was.
+    The sub-task is completed if the world signals success or accepted what was handed in; otherwise it failed.
     """
     observation = state["observation"]
-    if not observation.done:
-        before = state["progress"].model_copy(update={"off_plan": False})
-        return {"progress": before} if asks_among_equals(observation) else None
+    if not (observation.done or observation.solved):
+        return None
     completed = observation.solved or (observation.accepted and _ends_by_delivery(state, runtime))
     return {"progress": Progress(status="completed" if completed else "failed", reason=observation.text)}
 
@@ -128,10 +150,10 @@ SUPERVISE = Slot(
     "supervise",
     {"progress": Progress},
     supervise_view,
-    _require_delivery,
+    _record_progress,
     _evident_progress,
 )
-REPLAN = Slot("replan", OUTLINE_KEYS, subtask_replan_view, _count_replan, react.require_steps)
+REPLAN = Slot("replan", OUTLINE_KEYS, subtask_replan_view, _record_replan, react.require_steps)
 
 
 # Plan: write the steps of a sub-task, and replan what is left of it (TDP section 3.3).
@@ -157,9 +179,7 @@ async def plan(state: PlanView, runtime: Runtime[Context]) -> dict[str, Any]:
 
 async def plan_always(state: PlanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the steps of a sub-task, whatever its size and the world (TDP section 3.3)."""
-    question = PLAN_QUESTION.format(
-        most=limits_of(state["task"], runtime).plan, handing=_delivery_instruction(state["task"], runtime)
-    )
+    question = PLAN_QUESTION.format(handing=_delivery_instruction(state["task"], runtime))
     request = paragraphs(
         question,
         format_world(state["evidence"].view),
@@ -174,9 +194,7 @@ async def plan_always(state: PlanView, runtime: Runtime[Context]) -> dict[str, A
 async def replan(state: SubtaskReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model to replan what is left of a sub-task, given the actions so far and the world's answers."""
     profile = await profile_of("planner", runtime)
-    question = REPLAN_QUESTION.format(
-        most=limits_of(state["task"], runtime).plan, handing=_delivery_instruction(state["task"], runtime)
-    )
+    question = REPLAN_QUESTION.format(handing=_delivery_instruction(state["task"], runtime))
     before = paragraphs(question, format_assignment(state))
     after = paragraphs(
         f"The plan until now:\n{numbered_list(state['outline'])}",
@@ -260,15 +278,14 @@ DONE_SO_FAR = "Done for it so far, with the world's answers:\n"
 
 PLAN_QUESTION = """\
 Think first: what does the assignment ask for, what of it is known already, and what has to be found out or done? Then
-give the steps in their order, at most {most}, each one action or a few. What is known already needs no
-step.{handing}"""
+give the steps in their order, each one action or a few. What is known already needs no step.{handing}"""
 
 PLAN_CLOSING = "Which steps fulfil the assignment?"
 
 REPLAN_QUESTION = """\
 Think first: what is done, and what did the answers show that the plan did not expect? Then give what is left of the
-plan, changed by what was observed: the steps in their order, at most {most}, each one action or a few. Leave out what
-is done, and go another way where one did not work.{handing}"""
+plan, changed by what was observed: the steps in their order, each one action or a few. Leave out what is done, and go
+another way where one did not work.{handing}"""
 
 REPLAN_CLOSING = "What is left of the plan?"
 
@@ -299,13 +316,51 @@ Which steps solve the task?
 """
 
 
-# Supervise: judge the progress of a sub-task after every action (TDP section 3.2).
+# Execute: carry out the plan, and say how the assignment stands (TDP section 3.3).
+
+
+@factory
+def execute_plan(*, ahead: int = MAX_AHEAD) -> Operator:
+    """Ask the model for actions that carry out the plan of a sub-task, and for how the sub-task stands.
+
+    Actions are taken one after another until one has no effect. A benchmark's own operator `execute` runs instead, and
+    where the task is a question, one action is given as `execute` gives it.
+
+    Args:
+        ahead: maximum number of actions after the first one; 0 for one action a call.
+    """
+
+    @partial(prefer_benchmark_operator, other="execute")
+    async def execute_plan(state: ExecuteView, runtime: Runtime[Context]) -> dict[str, Any]:
+        if benchmark_of(state["task"], runtime).answers:
+            return await call_operator(react.execute, state, runtime)
+        return await choose_actions(state, EXECUTE_QUESTION, ahead, runtime, standing=state["standing"], shown="")
+
+    return execute_plan
+
+
+EXECUTE_QUESTION = """\
+Think first: what do the answers so far establish for the assignment, what is still missing, which step of the plan
+comes next, and what would each likely action change? Then give:
+- standing: "continues" if the actions are steps on the way; "completes" if the assignment should be fulfilled once they
+  have worked; "reached" if the assignment is fulfilled already; "blocked" if it cannot be fulfilled from here, or if
+  the answers show that the plan does not lead to it.
+- report: for "reached" and "blocked", the words in which the world shows it, and what they mean; else empty.
+- {field}: the action to take next. {rule}
+{then}"""
+
+
+# Supervise: judge the progress of a sub-task (TDP section 3.2).
 #
-# An agent with tools hands in the result of its sub-task itself. The Supervisor then judges that result, and before
-# only work that may have left its plan: it stands still, or takes more actions than the plan has steps.
+# The Supervisor judges what the Executor says: that the sub-task is fulfilled, or that it cannot be. An agent with
+# tools hands in the result of its sub-task itself, and that result is judged. Otherwise only work is judged that has
+# come to the end of its plan or may have left it: it stands still, or takes more actions than the plan has steps.
 
 LEAST_ACTIONS = 3
-"""Number of actions over tools that a sub-task may take before the length of its plan counts."""
+"""Number of actions that a sub-task may take before the length of its plan counts."""
+
+ACTIONS_A_STEP = 5
+"""Number of actions in a world for each step of a plan after which work is judged in any case."""
 
 STANDSTILL = 2
 """Number of actions in a row that failed, or were equal and answered equally, after which work stands still."""
@@ -320,7 +375,7 @@ class ResultJudgement(BaseModel):
 
 
 class SupervisorJudgement(BaseModel):
-    """The model's answer. It is asked for after every action: what does not apply need not be written."""
+    """The model's answer about a sub-task; what does not apply need not be written."""
 
     reason: Reasoning
     status: Literal["needs_more_steps", "completed", "failed"]
@@ -332,38 +387,72 @@ class SupervisorJudgement(BaseModel):
 
 @prefer_benchmark_operator
 async def supervise(state: SuperviseView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model whether the sub-task is completed, failed or continues, and whether its plan still fits.
+    """Ask the model how the sub-task stands where it may be fulfilled or may have left its plan.
+
+    It is asked if the Executor says that the sub-task is fulfilled or cannot be, if its work stands still or takes much
+    longer than planned, and if its steps are used up. Where the Executor does not say how the sub-task stands, it is
+    asked from the end of the plan on. Whether the whole task is done is read from the world, if that reports it.
 
     Over tools the model is asked when the result of a part is handed in, and when the work may have left its plan. The
     result that was handed in is that of the sub-task.
     """
-    if not has_tools(benchmark_of(state["task"], runtime)):
-        return await supervise_always(state, runtime)
+    if has_tools(benchmark_of(state["task"], runtime)):
+        return {"progress": await _supervise_calls(state, runtime)}
+    before = state["progress"].model_copy(update={"off_plan": False})
+    is_used_up = state["steps"] >= limits_of(state["task"], runtime).steps
+    has_left = standing_of(state["action"]) == "blocked" or _may_have_left_plan(state)
+    may_end, is_reported = _may_be_fulfilled(state), benchmark_of(state["task"], runtime).signals_goal and state["last"]
+    if is_reported and (is_used_up or (may_end and not has_left)):
+        status = "failed" if is_used_up else "needs_more_steps"
+        unreported = {"status": status, "reason": NOT_REPORTED, "guidance": NOT_REPORTED}
+        return {"progress": before.model_copy(update=unreported)}
+    if not (has_left or may_end or is_used_up):
+        return {"progress": before}
+    judged = await _judge(state, runtime, JUDGE_ROLE)
+    return {"progress": judged.model_copy(update={"judged": state["taken"]})}
+
+
+NOT_REPORTED = "the world does not report that the task is done"
+
+
+def _may_be_fulfilled(state: SuperviseView) -> bool:
+    """Return whether the Executor says that the sub-task is fulfilled, or says nothing at the end of its plan."""
+    standing, is_cut_off = standing_of(state["action"]), state["failed"] or state["untaken"]
+    if standing is None:
+        return state["taken"] >= len(state["outline"]) and not (state["upcoming"] or state["options"])
+    return standing == "reached" or (standing == "completes" and not (state["upcoming"] or is_cut_off))
+
+
+def _may_have_left_plan(state: SuperviseView) -> bool:
+    """Return whether a world refused the latest actions, or took many more of them than the plan has steps."""
+    if state["options"] or state["failures"] >= STANDSTILL:
+        return not state["options"]
+    many = ACTIONS_A_STEP * max(len(state["outline"]), LEAST_ACTIONS)
+    return state["taken"] - state["progress"].judged >= many and not state["upcoming"]
+
+
+async def _supervise_calls(state: SuperviseView, runtime: Runtime[Context]) -> Progress:
+    """Return how a sub-task over tools stands."""
     if state["action"].kind in ANSWER_ACTIONS:
-        return {"progress": await _judge_result(state, runtime)}
-    if state["whole"] or not _may_have_left_plan(state):
-        return {"progress": state["progress"].model_copy(update={"off_plan": False})}
-    return {"progress": await _judge(state, runtime, JUDGE_ROLE)}
+        return await _judge_result(state, runtime)
+    taken, planned = state["taken"], max(len(state["outline"]), LEAST_ACTIONS)
+    stands_still = state["failures"] >= STANDSTILL or count_repeats(state["turns"]) >= STANDSTILL
+    if not state["whole"] and (stands_still or (taken > planned and taken % planned == 1)):
+        return await _judge(state, runtime, CALLS_JUDGE_ROLE)
+    return state["progress"].model_copy(update={"off_plan": False})
 
 
 async def _judge_result(state: SuperviseView, runtime: Runtime[Context]) -> Progress:
-    """Ask the model whether the result that was handed in completes the sub-task. It sees no thoughts and no plan."""
+    """Ask the model whether the result that was handed in completes the sub-task. It does not see the plan."""
     before = paragraphs(RESULT_QUESTION, format_assignment(state))
     shown: SuperviseView = {**state, "turns": without_thoughts(state["turns"])}
     trace = await format_trace(shown, before + RESULT_CLOSING, "validator", runtime)
     request = paragraphs(before, f"{DONE_SO_FAR}{trace.text}", RESULT_CLOSING)
-    prompt = build_prompt(runtime, request, role=JUDGE_ROLE, cut=trace.cut)
+    prompt = build_prompt(runtime, request, role=CALLS_JUDGE_ROLE, cut=trace.cut)
     answer = await ask(prompt, ResultJudgement, role="validator", runtime=runtime)
     result = str(state["action"].args.get(ANSWER_ARGUMENT, "")) if answer.status == "completed" else ""
     texts = {"reason": unquote_line(answer.reason), "guidance": unquote_line(answer.guidance)}
     return Progress(status=answer.status, done=state["progress"].done, result=result, **texts)
-
-
-def _may_have_left_plan(state: SuperviseView) -> bool:
-    if state["failures"] >= STANDSTILL or count_repeats(state["turns"]) >= STANDSTILL:
-        return True
-    planned = max(len(state["outline"]), LEAST_ACTIONS)
-    return state["taken"] > planned and state["taken"] % planned == 1
 
 
 async def supervise_always(state: SuperviseView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -372,12 +461,16 @@ async def supervise_always(state: SuperviseView, runtime: Runtime[Context]) -> d
 
 
 async def _judge(state: SuperviseView, runtime: Runtime[Context], role: str) -> Progress:
+    """Ask the model how a sub-task stands. As every judge it sees what was done and answered, and no thoughts."""
     plan = f"Its plan:\n{numbered_list(state['outline'])}"
     before = paragraphs(SUPERVISE_QUESTION, format_assignment(state), plan)
     profile = await profile_of("validator", runtime)
     view = format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile)
-    after = paragraphs(view, SUPERVISE_CLOSING)
-    trace = await format_trace(state, before + after, "validator", runtime)
+    report = str(state["action"].args.get(REPORT, ""))
+    reported = f"Whoever does the work says of it:\n{quote(report)}" if report else ""
+    after = paragraphs(view, reported, SUPERVISE_CLOSING)
+    shown: SuperviseView = {**state, "turns": without_thoughts(state["turns"])}
+    trace = await format_trace(shown, before + after, "validator", runtime)
     request = paragraphs(before, f"{DONE_SO_FAR}{trace.text}", after)
     prompt = build_prompt(runtime, request, role=role, cut=trace.cut)
     answer = await ask(prompt, SupervisorJudgement, role="validator", runtime=runtime)
@@ -392,6 +485,10 @@ You watch the work on one assignment in a world known by text alone, after every
 answered, not on what an action was meant to do."""
 
 JUDGE_ROLE = """\
+You judge the work on one assignment in a world known by text alone: whether it is fulfilled, and whether it keeps to
+its plan. Rely on what the world answered, not on what an action was meant to do or on what is said of it."""
+
+CALLS_JUDGE_ROLE = """\
 You judge the work on one assignment of an agent that calls tools, when its result is handed in and when the work may
 have left its plan. Rely on what the tools answered, not on what a call was meant to do."""
 

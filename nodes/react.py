@@ -9,24 +9,35 @@ from langgraph.types import Overwrite
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of, limits_of
-from certigraph.adapters.episodes import admissible_actions, candidate_actions
 from certigraph.adapters.matching import NONE_OF_THESE
 from certigraph.adapters.models.calls import ask, deliberate
 from certigraph.adapters.models.prompts import bullet_list, format_options, paragraphs, quote, unquote_line
 from certigraph.adapters.models.schemas import Offered, Reasoning
 from certigraph.adapters.protocols import Benchmark, Context, Operator
-from certigraph.nodes.decisions import MAX_CANDIDATES, decision_prompt, resolve_action, situation_prompt
+from certigraph.nodes.chains import (
+    ChainView,
+    chain_form,
+    chain_request,
+    continue_chain,
+    describe_untaken,
+    read_chain,
+    take_first,
+)
+from certigraph.nodes.decisions import decision_prompt, options_of, resolve_action, situation_prompt
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import (
     ACT_KEYS,
     CALL_KEYS,
     RESET_KEYS,
+    UPCOMING_KEYS,
     Slot,
     Update,
     clear_memory,
+    continue_after,
     factory,
     new_lines_of,
     prefer_benchmark_operator,
+    set_chain,
 )
 from certigraph.nodes.transcripts import format_rounds_left, search_prompt
 from certigraph.state.endings import Fault, LimitReached
@@ -124,14 +135,14 @@ MEANING_CLOSING = "Which of these did you mean?"
 
 def _clear_turns(state: ReActState, update: Update, runtime: Runtime[Context]) -> Update:
     audited = {log: Overwrite([]) for log in ("audits", "certificates") if state.get(log)}
-    return {**update, **clear_memory(state), **audited, "turns": Overwrite([]), "thought": ""}
+    return {**update, **clear_memory(state), **set_chain(state), **audited, "turns": Overwrite([]), "thought": ""}
 
 
 def _record_turn(state: ReActState, update: Update, runtime: Runtime[Context]) -> Update:
     turn = create_turn(
         state["thought"], state["action"], update["observation"], seen=new_lines_of(state, update, runtime)
     )
-    return {**update, "turns": [turn]}
+    return {**update, "turns": [turn], **continue_after(state, update, runtime)}
 
 
 def _start_trial(state: TrialState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -164,6 +175,11 @@ def _require_episode(state: TrialState, runtime: Runtime[Context]) -> Update | N
     if (not left or has_learned_nothing(state["lessons"])) and (reached := episode_limit(state, runtime)):
         raise reached
     return None
+
+
+def _record_choice(state: ReActState, update: Update, runtime: Runtime[Context]) -> Update:
+    chosen = _set_search_size(state, update, runtime)
+    return {**chosen, **set_chain(state, update.get("upcoming", ()))}
 
 
 def _set_search_size(state: ReActState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -228,7 +244,9 @@ RESET = Slot("reset", RESET_KEYS, record=_clear_turns, starts_run=True, may_writ
 RESET_TRIAL = Slot("reset", RESET_KEYS, record=_start_trial, skip=_require_episode, may_write=CALL_KEYS)
 RECALL = Slot("recall", {"lessons": Sequence[Lesson]}, recall_view)
 OUTLINE = Slot("outline", {"outline": Sequence[str]}, outline_view)
-DECIDE = Slot("decide", {"action": Action, "thought": str}, decide_view, _set_search_size, require_steps)
+DECIDE = Slot(
+    "decide", {"action": Action, "thought": str}, decide_view, _record_choice, require_steps, may_write=UPCOMING_KEYS
+)
 DECIDE_OUTLINED = DECIDE._replace(view=outlined_decide_view)
 DECIDE_ADVISED = DECIDE._replace(view=_advised_view)
 ACT = Slot("act", ACT_KEYS, record=_record_turn, may_write=CALL_KEYS)
@@ -376,6 +394,15 @@ class Meaning(BaseModel):
     action: str = ""
 
 
+class ChosenMove(BaseModel):
+    """The model's answer where it chooses its action from a list."""
+
+    thought: Reasoning
+    choice: str
+
+
+ALSO_GIVE = "Besides:"
+
 WRITE_INSTRUCTION = "Write the action as the world's rules say."
 
 
@@ -394,40 +421,66 @@ def check_writable(task: Task, runtime: Runtime[Context]) -> None:
 CHOOSE_INSTRUCTION = "Choose it from the list of actions at the end, and copy it exactly."
 
 
-@prefer_benchmark_operator
-async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for a thought and the action that follows from it (ReAct)."""
-    return await _thought_and_action(state, runtime)
+@factory
+def decide(*, ahead: int = 0) -> Operator:
+    """Ask the model for a thought and the action that follows from it (ReAct), which is taken as it is written.
+
+    Where the task is a question, the model calls one of the world's tools. In any other world it chooses from the
+    actions that the world lists, if these are at most `Limits.options`. If there are more, it writes an action; if
+    `Benchmark.shortlists` is true, it chooses from the most relevant ones instead.
+
+    Args:
+        ahead: maximum number of actions after the first one; 0 for one action a call, as published.
+    """
+
+    @prefer_benchmark_operator
+    async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
+        return await _thought_and_actions(state, ahead, runtime)
+
+    return decide
 
 
 @prefer_benchmark_operator
 async def execute(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for a thought and an action for a subtask (STEP's Executor).
+    """Ask the model for a thought and an action for a subtask (STEP's and TDP's Executor).
 
-    This is a separate operator from `decide`, because a benchmark's `decide` may use the complete task. Only exact
-    matches of an action are taken; else the model chooses among ten others, as in STEP's public code.
+    This is a separate operator from `decide`, because a benchmark's `decide` may use the complete task.
     """
-    return await _thought_and_action(state, runtime, accept=1.0, most=MAX_CANDIDATES)
+    return await _thought_and_actions(state, 0, runtime)
 
 
-async def _thought_and_action(
-    state: DecideView, runtime: Runtime[Context], accept: float = MIN_SIMILARITY, most: int = MAX_MATCHES
-) -> dict[str, Any]:
-    """Ask for a thought and an action in the way that fits the world.
-
-    Where the task is a question, the model calls one of the world's tools. In any other world it chooses from the
-    actions that the world lists, if these are at most `Limits.options`. If there are more, it writes an action, which
-    is matched to the list; if `Benchmark.shortlists` is true, it chooses from the most relevant ones instead.
-    """
-    if benchmark_of(state["task"], runtime).answers:
+async def _thought_and_actions(state: DecideView, ahead: int, runtime: Runtime[Context]) -> dict[str, Any]:
+    benchmark = benchmark_of(state["task"], runtime)
+    if benchmark.answers:
         return await call_operator(pursue(), state, runtime)
-    maximum = limits_of(state["task"], runtime).options
-    actions = await admissible_actions(runtime)
-    if actions and len(actions) <= maximum:
-        return await _choose_action(state, actions, runtime)
-    if actions and benchmark_of(state["task"], runtime).shortlists:
-        return await _choose_action(state, await candidate_actions(shortlist_queries(state), runtime, maximum), runtime)
-    return await _match_action(state, runtime, accept=accept, most=most)
+    if following := await continue_chain(ChainView.of(state, state["assignment"]), runtime):
+        return {"thought": "", **following}
+    options = await options_of(shortlist_queries(state), state["task"], runtime)
+    if options and not ahead:
+        return await _choose_action(state, options, runtime)
+    return await _ask_actions(state, ahead, options, runtime)
+
+
+async def _ask_actions(
+    state: DecideView, ahead: int, options: Sequence[str], runtime: Runtime[Context]
+) -> dict[str, Any]:
+    """Ask for an action, which is written or chosen from options, and for actions that are to follow it."""
+    check_writable(state["task"], runtime)
+    wordings = benchmark_of(state["task"], runtime).wordings
+    rule = CHOOSE_INSTRUCTION if options else WRITE_INSTRUCTION
+    if ahead:
+        rule = f"{rule}\n{ALSO_GIVE}\n{chain_request(ahead, wordings, planned=False)}"
+    base: type[BaseModel] = Thought
+    if options:
+        base = create_model("ChosenMove", __base__=ChosenMove, choice=(Annotated[str, Offered(tuple(options))], ...))
+    shown = paragraphs(
+        format_options(options) if options else "",
+        describe_untaken(dict(state), runtime),
+    )
+    prompt = await decision_prompt(state, rule, runtime, shown=shown)
+    form = chain_form(base, ahead, planned=False, conditional=bool(ahead and wordings))
+    answer: Any = await ask(prompt, form, role="executor", runtime=runtime)
+    return {"thought": answer.thought, **take_first(read_chain(answer, answer.choice if options else answer.action))}
 
 
 @factory

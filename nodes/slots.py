@@ -7,6 +7,7 @@ operator's view, measures usage, checks the returned update and adds the slot's 
 
 import inspect
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -24,6 +25,7 @@ from certigraph.adapters.benchmarks import benchmark_of, context_of, live_benchm
 from certigraph.adapters.episodes import Rehearsal, live_episode, rehearse_in_copy
 from certigraph.adapters.imports import import_named
 from certigraph.adapters.models.attachments import find_attachments
+from certigraph.adapters.models.prompts import ViewLine, divide_view, join_lines
 from certigraph.adapters.models.scripts import Situation, use_situation, use_view
 from certigraph.adapters.models.usage import (
     CallOrigin,
@@ -44,6 +46,7 @@ from certigraph.adapters.protocols import (
     Operator,
     StateCheck,
 )
+from certigraph.nodes.chains import advance_chain
 from certigraph.nodes.events import collect_nested_events, write_events, write_question
 from certigraph.nodes.operators import Call, View, call_operator, check_update, declared_keys, operator_label, to_call
 from certigraph.nodes.requests import requests_in
@@ -141,16 +144,22 @@ def _name_functions(value: Any) -> Any:
 # Benchmark operators, which replace the generic, prompted operator of the same name.
 
 
-def prefer_benchmark_operator(operator: AsyncOperator) -> AsyncOperator:
-    """Decorate a generic operator so that the benchmark's operator of the same name, if there is one, runs instead."""
-    name = operator.__name__
+def prefer_benchmark_operator(operator: AsyncOperator, other: str = "") -> AsyncOperator:
+    """Decorate a generic operator so that the benchmark's operator of the same name, if there is one, runs instead.
+
+    Args:
+        operator: the generic operator.
+        other: name of the benchmark's operator that runs instead where it has none of the same name.
+    """
+    names = tuple(filter(None, (operator.__name__, other)))
 
     @wraps(operator)
     async def dispatch(state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
-        special = operators_for(benchmark_of(state["task"], runtime)).get(name)
-        return await call_operator(cast(Operator, special or operator), state, runtime)
+        own = operators_for(benchmark_of(state["task"], runtime))
+        special = next((own[name] for name in names if name in own), operator)
+        return await call_operator(cast(Operator, special), state, runtime)
 
-    dispatch.replaceable = True  # type: ignore[attr-defined]
+    dispatch.replaced_by = names  # type: ignore[attr-defined]
     return dispatch
 
 
@@ -239,27 +248,26 @@ def clear_memory(state: Mapping[str, Any]) -> Update:
     return {channel: empty for channel, empty in EMPTY_MEMORY.items() if state.get(channel)}
 
 
-def set_upcoming(state: Mapping[str, Any], actions: Sequence[Action] = ()) -> Update:
-    """Return the update that sets the actions that were chosen together with the last one and are still to be taken.
+def set_chain(state: Mapping[str, Any], upcoming: Sequence[Action] = (), untaken: Sequence[Action] = ()) -> Update:
+    """Return the update that sets the actions still to be taken of a chain, and those that were cut off from it.
 
     Runs without any take no space for them in checkpoints.
     """
-    return {"upcoming": tuple(actions)} if actions or state.get("upcoming") else {}
+    chain = {"upcoming": tuple(upcoming), "untaken": tuple(untaken)}
+    return {key: actions for key, actions in chain.items() if actions or state.get(key)}
 
 
-def keep_upcoming(state: Mapping[str, Any], observation: Observation) -> Update:
-    """Return the update that drops the upcoming actions if the last one was refused, had no effect or lost points."""
-    worked = (observation.accepted and not observation.failed) or asks_among_equals(observation)
-    return {} if worked and observation.reward >= 0 else set_upcoming(state)
+def cut_chain(state: Mapping[str, Any]) -> Update:
+    """Return the update that cuts off what is left of a chain."""
+    return set_chain(state, untaken=state.get("upcoming") or state.get("untaken", ()))
 
 
-def asks_among_equals(observation: Observation) -> bool:
-    """Return whether the world asks which of several things is meant and names all of them alike.
-
-    That is not a refusal, and nothing is decided by the answer.
-    """
-    options = observation.data.get("options")
-    return isinstance(options, list) and len({*map(str, options)}) == 1
+def continue_after(state: Mapping[str, Any], update: Update, runtime: Runtime[Context]) -> Update:
+    """Return the update of what is left of a chain after the action that an update of the slot `act` reports."""
+    if not (upcoming := state.get("upcoming")):
+        return {}
+    action, benchmark = update.get("action", state["action"]), benchmark_of(state["task"], runtime)
+    return set_chain(state, *advance_chain(upcoming, action, update["observation"], update["evidence"].view, benchmark))
 
 
 def new_lines_of(state: Mapping[str, Any], update: Update, runtime: Runtime[Context]) -> str:
@@ -282,14 +290,14 @@ def find_new_lines(before: str, after: str, observation: str, status: Sequence[s
     """
     # a view that begins with another line is that of another place, and shown whole
     same_place = before.partition("\n")[0] == after.partition("\n")[0]
-    known = {*(before.splitlines() if same_place else ())}
+    known = Counter(divide_view(before, status) if same_place else ())
     answered = [f". {line.strip()}" for line in observation.splitlines()]  # each as the end of a sentence
-    lines = (
-        line
-        for line in after.splitlines()
-        if line.strip() and line not in known and not any(text.endswith(f". {line.strip()}") for text in answered)
-    )
-    return "\n".join(line for line in lines if not line.startswith(tuple(status)))
+    new = list[ViewLine]()
+    for one in divide_view(after, status):
+        known[one] -= 1
+        if known[one] < 0 and not any(text.endswith(f". {one.line.strip()}") for text in answered):
+            new.append(one)
+    return join_lines([one for one in new if one.heading], after.partition("\n")[0])
 
 
 SUBTASK_KEY = "subtask"

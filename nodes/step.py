@@ -1,8 +1,8 @@
 """STEP's operators (STEP paper, section 3): Planner, Executor and Evaluator (`align`, `assess`).
 
 The memory is in `lessons.py`. The defaults cost fewer calls than the paper's: the Executor may give several actions at
-once, and the Evaluator judges a subtask only where the Planner, who sees its end too, does not. The paper's are
-`execute` and `assess`.
+once, the Evaluator checks only actions that a rule names, and judges a subtask only where the Planner, who sees its end
+too, does not. The paper's are `execute`, `align_always` and `assess`.
 
 Over tools the Executor says with its calls that they fulfil the subtask, and the Evaluator is asked there. The Planner,
 which knows what the answer has to say, drafts it.
@@ -10,7 +10,7 @@ which knows what the answer has to say, drafts it.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
@@ -18,8 +18,6 @@ from langgraph.types import Overwrite
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
-from certigraph.adapters.episodes import admissible_actions, candidate_actions
-from certigraph.adapters.matching import tokens
 from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.prompts import (
     TURNS_HEADING,
@@ -41,23 +39,33 @@ from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.tools.definitions import HOLDS, UNREACHABLE
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes import react
-from certigraph.nodes.decisions import MAX_CANDIDATES, describe_untaken, next_upcoming, situation_prompt
+from certigraph.nodes.chains import (
+    ChainView,
+    chain_form,
+    chain_request,
+    continue_chain,
+    describe_untaken,
+    read_chain,
+    take_first,
+)
+from certigraph.nodes.decisions import options_of, situation_prompt
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.own_tools import has_tools, offered_tools, tools_of
+from certigraph.nodes.rules import is_named_by
 from certigraph.nodes.slots import (
     UPCOMING_KEYS,
     Slot,
     Update,
+    cut_chain,
     factory,
-    keep_upcoming,
     prefer_benchmark_operator,
-    set_upcoming,
+    set_chain,
 )
 from certigraph.nodes.tool_choices import CALLS_REQUEST, SUBTASK_REQUEST, operators_for, to_action
 from certigraph.nodes.tool_choices import execute as execute_calls
 from certigraph.nodes.tool_prompts import decision_prompt, list_tools
 from certigraph.state.records import Action, Arguments
-from certigraph.state.run import FINISH, REFUSED_PREFIX
+from certigraph.state.run import FINISH, REFUSED_PREFIX, DecideView
 from certigraph.state.step import (
     HANDED_BACK,
     REPORT,
@@ -77,14 +85,15 @@ from certigraph.state.step import (
     planner_view,
     standing_of,
 )
-from certigraph.state.tools import ANSWER_ARGUMENT
+from certigraph.state.tools import ANSWER_ARGUMENT, calls_of
 
 # The slots of STEP's graph, with its guards against loops (further limits: `Limits` in adapters/protocols.py).
 
 MAX_REFUSALS = 3
-"""Maximum number of actions in a row that the Evaluator may refuse; the next one is taken.
+"""Number of refusals in a row after which `align` approves the next action without a question.
 
-Also the number of reports in a row that a subtask is reached, and denied by the Evaluator, after which it is refined.
+If the Evaluator refuses one more, the subtask fails and is refined. So it does after so many reports in a row that it
+is reached or blocked, which the Evaluator denies.
 """
 
 MAX_UNACHIEVABLE = 3
@@ -93,40 +102,46 @@ MAX_UNACHIEVABLE = 3
 
 def _clear_subtasks(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
     update = react.RESET_TRIAL.record(state, update, runtime)
-    return {**update, "subtasks": Overwrite([]), "begun": 0, "refusals": (), **set_upcoming(state)}
+    return {**update, "subtasks": Overwrite([]), "begun": 0, **_clear_rulings(state)}
 
 
 def _start_subtask(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
-    return {**update, "begun": len(state["turns"]), "refusals": (), **set_upcoming(state)}
+    return {**update, "begun": len(state["turns"]), **_clear_rulings(state)}
+
+
+def _clear_rulings(state: StepState) -> Update:
+    forbidden: Update = {"forbidden": {}} if state.get("forbidden") else {}
+    return {"refusals": (), **forbidden, **set_chain(state)}
 
 
 def _record_choice(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
-    return {**update, **set_upcoming(state, update.get("upcoming", ()))}
+    return {**update, **set_chain(state, update.get("upcoming", ()))}
 
 
 def _record_ruling(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
+    """Record a refusal. The subtask fails after too many in a row: an action that was refused is never taken."""
     approval: Approval = update["approval"]
     if approval.approved:
         return update
-    refused = f"{state['action'].text}: {approval.reason}"
-    return {**update, "refusals": (*state["refusals"], refused), **set_upcoming(state)}
-
-
-def _skip_alignment(state: StepState, runtime: Runtime[Context]) -> Update | None:
-    rules = state["lessons"][-1].rules if state["lessons"] else ()
-    named = any(is_named_by(rule, state["action"].text) for rule in rules)
-    return None if named and len(state["refusals"]) < MAX_REFUSALS else {"approval": Approval()}
+    action, subtask = state["action"].text, state["subtask"]
+    refusals = (*state["refusals"], f"{action}: {approval.reason}")
+    forbidden = {**state.get("forbidden", {}), action: approval.reason}
+    update = {**update, "refusals": refusals, "forbidden": forbidden, **cut_chain(state)}
+    if len(refusals) <= MAX_REFUSALS:
+        return update
+    reason = f"the Evaluator refused {len(refusals)} actions in a row; {refusals[-1]}"
+    failed = subtask.model_copy(update={"status": "failed", "reason": reason})
+    return {**update, "subtask": failed, "subtasks": [failed]}
 
 
 def _record_action(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
-    recorded = react.ACT.record(state, update, runtime)
-    return {**recorded, "refusals": (), **keep_upcoming(state, update["observation"])}
+    return {**react.ACT.record(state, update, runtime), "refusals": ()}
 
 
 def _guard_against_loops(state: StepState, update: Update, runtime: Runtime[Context]) -> Update:
     subtask, refusals = update["subtask"], state["refusals"]
-    if subtask.status == "open" and standing_of(state["action"]) == "reached":
-        refusals = (*refusals, f"the report that it is reached: {subtask.reason}")
+    if subtask.status == "open" and is_handed_back(state["action"]):
+        refusals = (*refusals, f"the report that it is {standing_of(state['action'])}: {subtask.reason}")
     if subtask.status == "open" and not subtask.whole and (reason := _stuck_reason(state, refusals, runtime)):
         subtask = subtask.model_copy(update={"status": "failed", "reason": reason})
     return {"subtask": subtask, "subtasks": [subtask] if subtask.status != "open" else [], "refusals": refusals}
@@ -139,19 +154,13 @@ def _stuck_reason(state: StepState, refusals: Sequence[str], runtime: Runtime[Co
     if refused and max(refused.values()) >= MAX_UNACHIEVABLE:
         return f"the world refused {refused.most_common(1)[0][0]!r} {MAX_UNACHIEVABLE} times"
     if len(refusals) >= MAX_REFUSALS and is_handed_back(state["action"]):
-        return f"it was reported as reached and judged as not reached; {refusals[-1]}"
+        return f"it was handed back {MAX_REFUSALS} times and judged otherwise; {refusals[-1]}"
     return f"it was not reached in {maximum} actions" if len(turns) >= maximum else ""
 
 
-def _skip_assessment(state: StepState, runtime: Runtime[Context]) -> Update | None:
-    subtask, action = state["subtask"], state["action"]
-    if subtask.whole or state["observation"].done:
-        return {"subtask": subtask, "subtasks": []}
-    if standing_of(action) != "blocked":
-        return None
-    reason = f"the Executor handed it back: {action.args.get(REPORT, '')}"
-    failed = subtask.model_copy(update={"status": "failed", "reason": reason})
-    return {"subtask": failed, "subtasks": [failed]}
+def _skip_at_end(state: StepState, runtime: Runtime[Context]) -> Update | None:
+    """Skip the Evaluator once the episode is over: its answer would change nothing."""
+    return {"subtask": state["subtask"], "subtasks": []} if is_over(state, runtime) else None
 
 
 def is_over(state: StepState, runtime: Runtime[Context]) -> bool:
@@ -173,7 +182,8 @@ def _execute_view(state: StepState) -> ExecutorView:
     """Return the Executor's view with insights and reasons as advice, quoted: they may repeat what the world says."""
     view, subtask = executor_view(state), state["subtask"]
     judged = (f"{JUDGED_OPEN}\n{quote(subtask.reason)}",) if subtask.reason else ()
-    refused = (f"{REFUSED_PREFIX}\n{quote(refusal)}" for refusal in state["refusals"])
+    forbidden = (f"{action}: {reason}" for action, reason in state.get("forbidden", {}).items())
+    refused = (f"{REFUSED_PREFIX}\n{quote(refusal)}" for refusal in dict.fromkeys((*forbidden, *state["refusals"])))
     return {**view, "advice": (*react.quote_lessons(subtask.insights), *view["advice"], *judged, *refused)}
 
 
@@ -183,9 +193,9 @@ JUDGED_OPEN = "When it was last judged, the assignment was not completed:"
 RESET = react.RESET_TRIAL._replace(record=_clear_subtasks)
 PLANNER = Slot("planner", {"subtask": StepSubtask}, planner_view, _start_subtask)
 EXECUTOR = Slot("executor", {"action": Action, "thought": str}, _execute_view, _record_choice, may_write=UPCOMING_KEYS)
-ALIGN = Slot("align", {"approval": Approval}, align_view, _record_ruling, _skip_alignment)
+ALIGN = Slot("align", {"approval": Approval}, align_view, _record_ruling)
 ACT = react.ACT._replace(record=_record_action)
-ASSESS = Slot("assess", {"subtask": StepSubtask}, assess_view, _guard_against_loops, _skip_assessment)
+ASSESS = Slot("assess", {"subtask": StepSubtask}, assess_view, _guard_against_loops, _skip_at_end)
 
 
 # STEP's Planner: give the next subtask, or another way if the last one failed, with the insights that matter to it.
@@ -315,7 +325,7 @@ a smaller subtask or one that gets there by another way, and not the same one ag
 gone. Use the names of things and places as the world shows them."""
 
 
-# STEP's Executor: a thought, and an action for the subtask, or several where no answer in between matters.
+# STEP's Executor: a thought, how the subtask stands, and actions for it. TDP's Executor works alike.
 
 MAX_AHEAD = 7
 """Maximum number of actions that the Executor may give in addition to the first one."""
@@ -325,12 +335,12 @@ class SubtaskStanding(BaseModel):
     """The beginning of the model's answer: a thought, and how the subtask stands."""
 
     thought: Reasoning
-    standing: Annotated[Standing, Requested] = None  # type: ignore[assignment]  # absent: judged after every action
+    standing: Annotated[Standing, Requested] = None  # type: ignore[assignment]  # absent: judged by what was done
     report: Annotated[str, Requested] = ""
 
 
 class SubtaskChoice(SubtaskStanding):
-    """The model's answer where it chooses an action."""
+    """The model's answer where it chooses its first action from a list."""
 
     choice: str
 
@@ -339,25 +349,15 @@ class SubtaskMove(SubtaskStanding):
     """The model's answer where it writes its actions freely. Without an action, none is taken."""
 
     action: str
-    then: Annotated[list[str], Truncated(0)] = []
-
-
-@lru_cache(maxsize=4)
-def move_form(ahead: int) -> type[SubtaskMove]:
-    """Create the answer schema of an action and up to `ahead` more."""
-    if not ahead:
-        return SubtaskMove
-    then = Annotated[list[str], Truncated(ahead), Requested]
-    return create_model("SubtaskMove", __base__=SubtaskMove, then=(then, []))
 
 
 @factory
 def execute_subtask(*, ahead: int = MAX_AHEAD) -> Operator:
     """Ask the model for an action for the subtask, how the subtask stands, and the actions that may follow at once.
 
-    An action that follows is taken only if the world accepted all before it and lists it exactly. The benchmark's own
-    operator `execute`, and a subtask that is the main task itself, give one action as `execute` gives it. Over tools an
-    action has several calls, and an answer that the Planner drafted is handed in as it stands.
+    An action that follows is taken only if the world accepted all before it. The benchmark's own operator `execute`,
+    and a subtask that is the main task itself, give one action as `execute` gives it. Over tools an action has several
+    calls, and an answer that the Planner drafted is handed in as it stands.
 
     Args:
         ahead: maximum number of actions in addition to the first one; 0 for one action at a time.
@@ -370,52 +370,60 @@ def execute_subtask(*, ahead: int = MAX_AHEAD) -> Operator:
             return await _choose_calls(state, runtime)
         if state["whole"] or benchmark.answers or special:
             return await call_operator(react.execute, state, runtime)
-        actions, maximum = await admissible_actions(runtime), limits_of(state["task"], runtime).options
-        if len(actions) == 1:
-            # nothing is chosen: the standing that came with the action before, which led here, still holds
-            action = Action(text=actions[0], args=_standing_args(state["standing"] or "continues", ""))
-            return {"thought": "", "action": action, "upcoming": state["upcoming"]}
-        if following := await next_upcoming(state["upcoming"], state["evidence"].view, state["task"], runtime):
-            return {"thought": "", "action": following, "upcoming": state["upcoming"][1:]}
-        if actions and len(actions) > maximum and benchmark.shortlists:
-            actions = await candidate_actions(react.shortlist_queries(state), runtime, maximum)
-        if actions and len(actions) <= maximum:
-            return await _choose_action(state, actions, runtime)
-        return await _write_actions(state, ahead, runtime)
+        taken = TAKEN_LINE.format(taken=state["taken"], substeps=limits_of(state["task"], runtime).substeps)
+        return await choose_actions(state, EXECUTOR_QUESTION, ahead, runtime, standing=state["standing"], shown=taken)
 
     return execute_subtask
 
 
-async def _choose_action(state: ExecutorView, options: Sequence[str], runtime: Runtime[Context]) -> dict[str, Any]:
-    question = EXECUTOR_QUESTION.format(rule=f"{react.CHOOSE_INSTRUCTION} {UNTAKEN_CHOICE}", field="choice", then="")
-    form = create_model("SubtaskChoice", __base__=SubtaskChoice, choice=(Annotated[str, Offered(tuple(options))], ...))
-    substeps = limits_of(state["task"], runtime).substeps
-    shown = paragraphs(format_options(options), TAKEN_LINE.format(taken=state["taken"], substeps=substeps))
-    prompt = await situation_prompt(state, question, runtime, shown=shown, closing=EXECUTOR_CLOSING)
-    answer = await ask(prompt, form, role="executor", runtime=runtime)
-    action = Action(text=answer.choice, args=_standing_args(answer.standing, answer.report))
-    return {"thought": answer.thought, "action": action}
+async def choose_actions(
+    state: DecideView, question: str, ahead: int, runtime: Runtime[Context], *, standing: Standing | None, shown: str
+) -> dict[str, Any]:
+    """Take the next action of a chain, or ask the model for a new chain and for how the assignment stands.
+
+    Args:
+        state: view of the Executor.
+        question: what is asked, with the places `field`, `rule` and `then` for what is asked about actions.
+        ahead: maximum number of actions after the first one.
+        runtime: the operator's runtime.
+        standing: standing of the assignment at the latest action, which still holds for the rest of its chain.
+        shown: what else the prompt shows.
+    """
+    if following := await continue_chain(ChainView.of(state, state["assignment"]), runtime):
+        action: Action = following["action"]
+        kept: Standing = "completes" if standing == "completes" else "continues"
+        args = {**_standing_args(kept, ""), **action.args}
+        return {"thought": "", **following, "action": action.model_copy(update={"args": args})}
+    options = await options_of(react.shortlist_queries(state), state["task"], runtime)
+    if not options:
+        react.check_writable(state["task"], runtime)
+    wordings = benchmark_of(state["task"], runtime).wordings
+    field, base = ("choice", SubtaskChoice) if options else ("action", SubtaskMove)
+    if options:
+        offered = Annotated[str, Offered(tuple(options))]
+        base = create_model("SubtaskChoice", __base__=SubtaskChoice, choice=(offered, ...))
+    written = UNTAKEN_ACTION if ahead else f"{react.WRITE_INSTRUCTION} {UNTAKEN_ACTION}"
+    rule = f"{react.CHOOSE_INSTRUCTION} {UNTAKEN_CHOICE}" if options else written
+    then = chain_request(ahead, wordings, planned=False) + COMPLETES_LAST if ahead else ""
+    untaken = describe_untaken(dict(state), runtime)
+    shown = paragraphs(format_options(options) if options else "", untaken, shown)
+    prompt = await situation_prompt(
+        state, question.format(rule=rule, field=field, then=then), runtime, shown=shown, closing=EXECUTOR_CLOSING
+    )
+    form = chain_form(base, ahead, planned=False, conditional=bool(ahead and wordings))
+    answer: Any = await ask(prompt, form, role="executor", runtime=runtime)
+    return {"thought": answer.thought, **_read_actions(answer, getattr(answer, field))}
 
 
-async def _write_actions(state: ExecutorView, ahead: int, runtime: Runtime[Context]) -> dict[str, Any]:
-    substeps = limits_of(state["task"], runtime).substeps
-    then = THEN_QUESTION.format(ahead=ahead, substeps=substeps) if ahead else ""
-    react.check_writable(state["task"], runtime)
-    question = EXECUTOR_QUESTION.format(rule=f"{react.WRITE_INSTRUCTION} {UNTAKEN_ACTION}", field="action", then=then)
-    taken = TAKEN_LINE.format(taken=state["taken"], substeps=substeps) if ahead else ""
-    shown = "\n\n".join(filter(None, (describe_untaken(state["upcoming"]), taken)))
-    prompt = await situation_prompt(state, question, runtime, shown=shown, closing=EXECUTOR_CLOSING)
-    answer = await ask(prompt, move_form(ahead), role="executor", runtime=runtime)
-    standing = answer.standing if answer.action.strip() or answer.standing == "blocked" else "reached"
+def _read_actions(answer: SubtaskStanding, first: str) -> dict[str, Any]:
+    """Return the update that takes the first action of an answer; none is taken if the subtask is handed back."""
+    acts = first.strip() or answer.standing == "blocked"
+    standing: Standing | None = answer.standing if acts else "reached"
     args = _standing_args(standing, answer.report)
     if standing in HANDED_BACK:
-        return {"thought": answer.thought, "action": Action(text=answer.action, args=args)}
-    matched = await react.match_action(answer.action, answer.thought, state, runtime, accept=1, most=MAX_CANDIDATES)
-    action = Action(text=matched.text, args={**matched.args, **args})
-    # Another action than the written one is not what the others were chosen to follow.
-    follows = not matched.offered or matched.text == answer.action
-    upcoming = [Action(text=text.strip(), args=args) for text in answer.then if follows and text.strip()]
-    return {"thought": answer.thought, "action": action, "upcoming": upcoming}
+        return {"action": Action(text=first, args=args)}
+    chain = [one.model_copy(update={"args": {**one.args, **args}}) for one in read_chain(answer, first)]
+    return take_first(chain)
 
 
 async def _choose_calls(state: ExecutorView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -485,52 +493,20 @@ Say with {HOLDS} that the assignment is fulfilled, in the same response as the c
 {UNREACHABLE} that it cannot be.
 """
 
-UNTAKEN_CHOICE = 'For "reached" and "blocked" it is not taken, whichever it is.'
+UNTAKEN_CHOICE = 'It is not taken for "reached" and "blocked", whichever it is.'
 
-UNTAKEN_ACTION = 'For "reached" and "blocked" none is taken, and it is empty.'
+UNTAKEN_ACTION = 'It is empty for "reached" and "blocked", and none is taken.'
 
 EXECUTOR_CLOSING = "How does the assignment stand, and what is the next action for it?"
 
 TAKEN_LINE = "Actions taken for this assignment: {taken} of at most {substeps}."
 
-THEN_QUESTION = """\
-- then: up to {ahead} actions to take after it, in their order, as far as you can see now that they are right, such as
-  going somewhere, opening something, taking what is in it, and using it. "completes" speaks of the last of them. The
-  rest is dropped, and you are asked again, once the world refuses one of them, deducts points, or does not show the
-  things of the next one under the names that you gave them. Stop the list where the next step depends on what an
-  answer says, and before a step that cannot be undone and might be wrong. At most {substeps} actions can be taken for
-  one assignment.
+COMPLETES_LAST = """
+"completes" speaks of the last of these actions.
 """
 
 
 # STEP's Evaluator before an action: check it against the rules of earlier episodes (section 3, Algorithm 1, line 14).
-
-HARMLESS_VERBS = (
-    "go walk move teleport travel enter leave visit return",
-    "look examine inspect observe check search inventory view",
-    "wait wait1 idle pause",
-)
-"""Verbs of actions that change no thing: moving around, looking, waiting. A rule concerns them only by such a verb."""
-
-NEGATION = " NOT "
-"""Word that separates what a rule forbids from what it does not contribute to."""
-
-
-def is_named_by(rule: str, action: str) -> bool:
-    """Return whether a rule names the verb or a thing of an action, so that the Evaluator has to look at it.
-
-    Moving around, looking and waiting count as named only if the rule speaks of moving, looking or waiting.
-
-    Args:
-        rule: insight of the form "X DOES NOT CONTRIBUTE to Y".
-        action: text of the action.
-    """
-    forbidden = tokens(rule.partition(NEGATION)[0]) - tokens("DOES MAY")
-    verb, _, rest = action.lower().partition(" ")
-    # "move THING to PLACE" changes the world, other than "move to PLACE"
-    kinds = () if verb == "move" and not rest.startswith("to ") else map(tokens, HARMLESS_VERBS)
-    harmless = next((kind for kind in kinds if tokens(verb) & kind), None)
-    return bool(forbidden & (harmless or tokens(action)))
 
 
 class Ruling(BaseModel):
@@ -542,10 +518,34 @@ class Ruling(BaseModel):
 
 @prefer_benchmark_operator
 async def align(state: AlignView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model whether a rule learned in earlier episodes forbids the action, useful or not.
+    """Ask the model whether a rule learned in earlier episodes forbids the action, where a rule names it.
 
-    It is called only for actions that a rule names (`is_named_by`).
+    It is asked once for an action in a subtask, whatever names a correction or a question of the world gives to its
+    things, and not again once it has refused `MAX_REFUSALS` actions in a row.
     """
+    ruling = _rule_without_asking(state)
+    return {"approval": ruling} if ruling else await align_always(state, runtime)
+
+
+def _rule_without_asking(state: AlignView) -> Approval | None:
+    """Return what is known about an action without a question to the model; None if it has to be asked."""
+    action, taken = state["action"], {turn.action for turn in state["turns"][state["begun"] :]}
+    if state["refused"] >= MAX_REFUSALS or action.text in state["options"] or taken & {action.text, action.written}:
+        return Approval()
+    if action.text in state["forbidden"]:
+        return Approval(approved=False, reason=state["forbidden"][action.text])
+    names = [*map(str, calls_of(action))] or [action.text, *filter(None, [action.written])]
+    return None if any(is_named_by(rule, name) for rule in state["rules"] for name in names) else Approval()
+
+
+@partial(prefer_benchmark_operator, other="align")
+async def align_always(state: AlignView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the model about every action whether a rule learned in earlier episodes forbids it, useful or not.
+
+    This is the Evaluator of the STEP paper (Algorithm 1, line 14). Without rules there is nothing to check.
+    """
+    if not state["rules"]:
+        return {"approval": Approval()}
     profile = await profile_of("validator", runtime)
     rules = f"Rules that earlier episodes of this task taught:\n{quote(numbered_list(state['rules']))}"
     before = paragraphs(ALIGN_QUESTION, rules)
@@ -587,8 +587,11 @@ class Completion(BaseModel):
 async def assess(state: AssessView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model whether the subtask is completed or cannot be completed, by the history and the world's view.
 
-    Used alone it judges after every action, as in the STEP paper (Algorithm 1, line 14).
+    Used alone it judges after every action, as in the STEP paper (Algorithm 1, line 14). A subtask that is the main
+    task itself is not judged: the world ends it.
     """
+    if state["subtask"].whole:
+        return {"subtask": state["subtask"]}
     profile = await profile_of("validator", runtime)
     report = state["action"].args.get(REPORT)
     before = ASSESS_QUESTION.strip()
@@ -613,9 +616,9 @@ def assess_when_due() -> Operator:
     """Judge a subtask as `assess` does, but only when it is worth a call of the model.
 
     When the Executor says that its actions completed the subtask, it counts as reported: the Planner, who is asked next
-    anyway, checks that by what the world answered. The Evaluator is asked if nothing was done for a subtask that is
-    reported as reached, when a subtask has used up its actions, and after every action of an Executor that does not say
-    how the subtask stands.
+    anyway, checks that by what the world answered. A subtask that the Executor calls blocked has failed. The Evaluator
+    is asked if nothing was done for a subtask that is reported as reached, when a subtask has used up its actions, and
+    after every action of an Executor that does not say how the subtask stands.
 
     Over tools the Evaluator is asked for every subtask that the Executor says is fulfilled, unless a call that was to
     fulfil it failed.
@@ -623,20 +626,19 @@ def assess_when_due() -> Operator:
 
     async def assess_when_due(state: AssessView, runtime: Runtime[Context]) -> dict[str, Any]:
         subtask, standing = state["subtask"], standing_of(state["action"])
-        turns = state["turns"][state["begun"] :]
-        is_used_up = len(turns) >= limits_of(state["task"], runtime).substeps
+        turns, report = state["turns"][state["begun"] :], str(state["action"].args.get(REPORT, ""))
+        if standing == "blocked":
+            reason = f"the Executor handed it back: {report}"
+            return {"subtask": subtask.model_copy(update={"status": "failed", "reason": reason})}
+        goes_on = state["failed"] or state["upcoming"] or state["untaken"]
+        is_due = len(turns) >= limits_of(state["task"], runtime).substeps
         if has_tools(benchmark_of(state["task"], runtime)):
-            failed = standing == "completes" and state["failed"]
-            is_due = is_used_up or (standing != "continues" and not failed)
-            return await call_operator(assess, state, runtime) if is_due else {"subtask": subtask}
-        if standing == "completes" and not state["upcoming"] and turns[-1].accepted:
-            return {"subtask": subtask.model_copy(update={"status": "reported"})}
-        if standing == "reached" and turns:
-            report = str(state["action"].args.get(REPORT, ""))
+            is_due |= standing != "continues" and not (standing == "completes" and state["failed"])
+        elif (standing == "completes" and not goes_on) or (standing == "reached" and turns):
             return {"subtask": subtask.model_copy(update={"status": "reported", "reason": report})}
-        if standing in (None, "reached") or is_used_up:
-            return await call_operator(assess, state, runtime)
-        return {"subtask": subtask}
+        else:
+            is_due |= standing in (None, "reached")
+        return await call_operator(assess, state, runtime) if is_due else {"subtask": subtask}
 
     return assess_when_due
 

@@ -3,9 +3,8 @@
 A node of the task graph is a sub-task. The slots hold the schedule: which sub-tasks run next (`solve_views`), with how
 many steps, and in which world.
 
-Over tools `decompose` divides only tasks with at least two sub-tasks that use results of others, and `revise` asks the
-model only before a sub-task that uses the latest result. `decompose_always` and `revise_always` are the paper's in
-every world.
+By default `revise` asks the model only where a result is used or a sub-task failed, and `decompose` divides tasks over
+tools only if at least two sub-tasks use results of others. `decompose_always` and `revise_always` are the paper's.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -75,7 +74,7 @@ DAG_KEYS = {"dag": Dag, "notes": Sequence[str]}
 """Keys, with their types, that an operator which writes the task graph must return."""
 
 RESERVED_STEPS = 3
-"""Number of world steps that are reserved for each sub-task that runs later."""
+"""Number of world steps that are reserved for each sub-task that runs later, where any are (`_node_steps`)."""
 
 
 def _clear_dag(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -91,7 +90,12 @@ def _update_statuses(state: TDPState, update: Update, runtime: Runtime[Context])
     except ValueError as error:
         message = f"solve gave outcomes that do not fit the task graph ({error}): give each its own sub-task's id"
         raise Fault("operator", message) from error
-    return {**update, "dag": StatusChanges(statuses=statuses), "gathered": len(state["outcomes"])}
+    return {
+        **update,
+        "dag": StatusChanges(statuses=statuses),
+        "gathered": len(state["outcomes"]),
+        "batch": tuple(statuses),
+    }
 
 
 def _check_decomposition(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -131,14 +135,11 @@ def solve_views(state: TDPState, runtime: Runtime[Context]) -> list[SolveView]:
 
     All sub-tasks that are ready run in parallel. If the world cannot be copied, one runs at a time.
     """
-    batch = _next_batch(state)
-    steps_left, entered = _steps_left(state, runtime), context_of(runtime).entry
-    return [
-        _solve_view(
-            state, _create_entry(state, node, entered), node, _node_steps(steps_left, state, len(batch)), len(batch)
-        )
-        for node in batch
-    ]
+    batch, entered = _next_batch(state), context_of(runtime).entry
+    if not batch:
+        return []
+    allowed = _node_steps(state, len(batch), runtime)
+    return [_solve_view(state, _create_entry(state, node, entered), node, allowed, len(batch)) for node in batch]
 
 
 def _next_batch(state: TDPState) -> tuple[Node, ...]:
@@ -157,14 +158,19 @@ def _steps_left(state: TDPState, runtime: Runtime[Context]) -> int:
     return limits_of(state["task"], runtime).steps - steps_before(runtime) - steps_taken(state)
 
 
-def _node_steps(steps_left: int, state: TDPState, batch: int) -> int:
-    """Return how many world steps one sub-task may take.
+def _node_steps(state: TDPState, batch: int, runtime: Runtime[Context]) -> int:
+    """Return how many world steps each of the `batch` sub-tasks that run next may take.
 
-    It is an equal part of the steps that remain after `RESERVED_STEPS` are reserved for each later sub-task. If that
-    leaves too few, all steps left are divided equally among all pending sub-tasks.
+    The only one that is ready may take all that are left, because nothing else can run before it has ended. Of several,
+    and where the last sub-task has to hand something in, each may take an equal part of the steps that remain after
+    `RESERVED_STEPS` are reserved for each later sub-task. If that leaves too few, all steps left are divided equally
+    among all pending sub-tasks.
     """
-    pending = len(state["dag"].pending)
-    return max((steps_left - RESERVED_STEPS * (pending - batch)) // batch, steps_left // pending, 1)
+    left, pending = _steps_left(state, runtime), len(state["dag"].pending)
+    benchmark = benchmark_of(state["task"], runtime)
+    if len(state["dag"].ready) == 1 and not (benchmark.answers or benchmark.delivers):
+        return max(left, 1)
+    return max((left - RESERVED_STEPS * (pending - batch)) // batch, left // pending, 1)
 
 
 def _solve_view(state: TDPState, entry: NestedStart, node: Node, allowed: int, share: int) -> SolveView:
@@ -364,12 +370,12 @@ Below it one agent does the same in fewer calls: the parts are chains of calls, 
 async def decompose(state: DecomposeView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model to divide the task into sub-tasks, each with the sub-tasks whose results it needs.
 
-    Over tools the whole task is the only sub-task if fewer than `LEAST_DEPENDENT` use results of others.
+    What one agent can follow step by step stays one sub-task. Over tools the whole task is the only sub-task if fewer
+    than `LEAST_DEPENDENT` use results of others.
     """
-    if not has_tools(benchmark_of(state["task"], runtime)):
-        return await decompose_always(state, runtime)
-    divided = await _divide(state, runtime, ToolSubtask)
-    if sum(bool(node.needs) for node in divided["dag"].nodes) >= LEAST_DEPENDENT:
+    over_tools = has_tools(benchmark_of(state["task"], runtime))
+    divided = await _divide(state, runtime, ToolSubtask if over_tools else Subtask, chains=CHAIN_INSTRUCTION)
+    if not over_tools or sum(bool(node.needs) for node in divided["dag"].nodes) >= LEAST_DEPENDENT:
         return divided
     whole = await undivided(state, runtime)
     return {**whole, "notes": (*divided["notes"], WHOLE_NOTE)}
@@ -377,18 +383,20 @@ async def decompose(state: DecomposeView, runtime: Runtime[Context]) -> dict[str
 
 async def decompose_always(state: DecomposeView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model to divide the task into sub-tasks, and divide it so whatever the world (TDP section 3.2)."""
-    return await _divide(state, runtime, Subtask)
+    return await _divide(state, runtime, Subtask, chains="")
 
 
-async def _divide(state: DecomposeView, runtime: Runtime[Context], form: type[Subtask]) -> dict[str, Any]:
-    """Ask the model for a task graph.
+async def _divide(
+    state: DecomposeView, runtime: Runtime[Context], form: type[Subtask], *, chains: str
+) -> dict[str, Any]:
+    """Ask the model for a task graph; `chains` says what of it is not to be divided.
 
     An invalid task graph is refused; after `DECOMPOSE_RETRIES` retries the last one is repaired by rule.
     """
     task, maximum = state["task"], limits_of(state["task"], runtime).nodes
     used = format_steps(task, runtime, steps_before(runtime))
     question = paragraphs(
-        DECOMPOSE_QUESTION.format(most=maximum) + (SINGLE_INSTRUCTION if form is ToolSubtask else ""),
+        DECOMPOSE_QUESTION.format(chains=chains) + (SINGLE_INSTRUCTION if form is ToolSubtask else ""),
         format_world(state["evidence"].view),
         f"Task: {task.goal}",
         used,
@@ -419,19 +427,22 @@ def _decompose_form(maximum: int, base: type[Subtask]) -> type[Subtasks]:
 
 
 DECOMPOSE_QUESTION = """\
-Divide the task below into sub-tasks, at most {most}. Think first: which parts can be done without each other, what must
+Divide the task below into sub-tasks. Think first: which parts can be done without each other, what must
 be found out before the rest can be decided, and what brings the parts together in the end?
 - Each text stands alone: it repeats the names, places, dates, numbers and conditions of the task that it is about, and
   says what its result has to contain for those that need it.
 - Parts that do not depend on each other do not need each other. A part that only others' results can decide needs them.
-- What must be discovered before the rest can even be specified is a sub-task of its own; what one agent finds and uses
-  on its way is not. A chain that one agent can follow step by step is one sub-task, and so is a task that is one piece
-  of work: each further one starts without what others saw.
-- Each thing that is to be changed is changed by one sub-task; no other text asks for it again.
+- What must be discovered before the rest can even be specified is a sub-task of its own.
+{chains}- Each thing that is to be changed is changed by one sub-task; no other text asks for it again.
 - The last sub-task needs, directly or through others, all of them, and settles the task: its text says what the task
   wants in the end, with all its conditions, since the task itself is not shown there, and which parts of it the
   others do.
 `id`: n1, n2 and so on. `needs`: ids of the sub-tasks whose results it uses, none where it can begin at once.
+"""
+
+CHAIN_INSTRUCTION = """\
+- What one agent finds and uses on its way is no sub-task of its own. A chain that one agent can follow step by step is
+  one sub-task, and so is a task that is one piece of work: each further one starts without what others saw.
 """
 
 SINGLE_INSTRUCTION = """\
@@ -492,21 +503,21 @@ class Changes(BaseModel):
 async def revise(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model to revise the task graph by the outcomes so far. An invalid revision leaves it as it was.
 
-    Over tools, where one sub-task runs at a time, no model is asked before a sub-task that uses the latest result is
-    ready, unless one failed; nor if the task was not divided.
+    No model is asked unless a sub-task of the latest batch failed, or one that is ready now uses a result of it. A task
+    over tools that was not divided is not revised.
     """
-    if has_tools(benchmark_of(state["task"], runtime)) and not _may_change(state):
+    over_tools = has_tools(benchmark_of(state["task"], runtime))
+    if (over_tools and len(state["dag"].nodes) == 1) or not _may_change(state):
         return {"dag": state["dag"], "notes": ()}
     return await revise_always(state, runtime)
 
 
 def _may_change(state: ReviseView) -> bool:
-    dag, latest = state["dag"], state["outcomes"][-1] if state["outcomes"] else None
-    if latest is None or len(dag.nodes) == 1:
-        return False
+    dag, batch = state["dag"], {*state["batch"]}
+    completed = {node.id for node in dag.nodes if node.id in batch and node.status == "completed"}
     # a sub-task that is not ready waits for more results, and is revised by all of them at once
-    is_used = any(latest.node in node.needs for node in dag.ready)
-    return latest.status == "failed" or (latest.status == "completed" and is_used)
+    is_used = any(completed.intersection(node.needs) for node in dag.ready)
+    return is_used or any(node.id in batch and node.status == "failed" for node in dag.nodes)
 
 
 async def revise_always(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -519,7 +530,7 @@ async def revise_always(state: ReviseView, runtime: Runtime[Context]) -> dict[st
     if not dag.pending and not free:
         return {"dag": dag, "notes": ()}
     proposal = await ask_until_valid(
-        _revise_question(state, min(free, maximum), runtime),
+        _revise_question(state, runtime),
         _revise_form(dag, free, maximum),
         lambda answer: refusal_reasons(dag, _to_revision(dag, answer), maximum),
         again=REVISE_RETRIES,
@@ -560,7 +571,7 @@ def _revise_form(dag: Dag, free: int, maximum: int) -> type[Changes]:
     return create_model("Changes", __base__=Changes, **parts)
 
 
-def _revise_question(state: ReviseView, free: int, runtime: Runtime[Context]) -> str:
+def _revise_question(state: ReviseView, runtime: Runtime[Context]) -> str:
     dag, latest = state["dag"], {outcome.node: outcome.result for outcome in state["outcomes"]}
     results = (f"{node}: {result}" for node, result in latest.items())
     return paragraphs(
@@ -572,7 +583,7 @@ def _revise_question(state: ReviseView, free: int, runtime: Runtime[Context]) ->
         f"How the sub-tasks stand:\n{bullet_list(_format_statuses(dag))}",
         format_world(state["evidence"].view),
         format_steps(state["task"], runtime, steps_before(runtime) + state["steps"]),
-        (REVISE_CLOSING if dag.pending else FINISHED_CLOSING).format(free=free),
+        REVISE_CLOSING if dag.pending else FINISHED_CLOSING,
     )
 
 
@@ -591,11 +602,9 @@ You revise the sub-tasks of a task by the results of those that have run. The te
 whoever does it, together with the results of those it needs: it repeats the names, places, dates and numbers that it is
 about."""
 
-REVISE_CLOSING = """\
-Add at most {free} new sub-tasks. What do the results change in the pending ones?"""
+REVISE_CLOSING = "What do the results change in the pending sub-tasks?"
 
-FINISHED_CLOSING = """\
-Add at most {free} new sub-tasks. Is the task settled, or what is still missing?"""
+FINISHED_CLOSING = "Is the task settled, or what is still missing?"
 
 REVISE_PENDING = """\
 Think first. Which assumptions of the pending sub-tasks do the results bear out, and which do they contradict? What did

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
@@ -33,11 +33,24 @@ MAX_JUDGED_CONDITIONS, MAX_PLAIN_CONDITIONS = 100, 10
 """Maximum number of conditions in a prompt, and in the SDP paper's; if more hold at once, they take two steps."""
 
 
+VerdictForm = Literal["claimed", "full", "plain"]
+
+
 class Holds(BaseModel):
     """Answer schema for a verdict as in the SDP paper: a reason, and how many conditions hold."""
 
     reason: Reasoning
     holds: int = Field(ge=0, le=MAX_PLAIN_CONDITIONS, strict=True)
+
+
+class ClaimedHolds(BaseModel):
+    """Answer schema for a verdict on what an agent claims: a reason, what it rests on, since when how many hold."""
+
+    reason: Reasoning
+    evidence: Annotated[str, Requested] = ""
+    reachable: Annotated[bool, Requested] = True
+    holds: int = Field(ge=0, le=MAX_JUDGED_CONDITIONS, strict=True)
+    since: Annotated[list[int], Requested] = []
 
 
 class FullHolds(BaseModel):
@@ -57,46 +70,55 @@ async def ask_verdict(
     *,
     tail: Sequence[Predicate] | None = None,
     notes: str = "",
-    plain: bool = False,
+    form: VerdictForm = "claimed",
 ) -> Verdict:
     """Ask a model how many of the plan's next conditions hold now, counted from the target on without a gap.
-
-    While actions follow that were chosen together with the last one, no model is asked.
 
     Args:
         state: the view of Validate.
         runtime: the run's runtime.
         tail: the conditions to be judged; None for the rest of the plan.
         notes: what the world reports besides its answer, such as the score.
-        plain: whether the model is asked as in the SDP paper: for a reason and a count, by the last action and its
+        form: what is asked: `claimed` is about what the agent claims, which notes itself what it learned; `full` also
+            asks what was learned; `plain` is that of the SDP paper: a reason and a count, by the last action and its
             answer alone.
     """
-    if state["upcoming"] and not state["observation"].done:
-        return Verdict(depth=0, pending=True)
     judged = (state["tail"] if tail is None else tail)[:MAX_JUDGED_CONDITIONS]
     with collect_citations() as cited:
-        if plain:
+        if form == "plain":
             verdict = await _ask_plain_verdict(state, judged[:MAX_PLAIN_CONDITIONS], notes, runtime)
         else:
-            prompt = await _verdict_prompt(state, judged, notes, runtime)
-            answer = await ask(prompt, FullHolds, role="validator", runtime=runtime)
+            prompt = await _verdict_prompt(state, judged, notes, form, runtime)
+            schema: type[ClaimedHolds | FullHolds] = FullHolds if form == "full" else ClaimedHolds
+            answer = await ask(prompt, schema, role="validator", runtime=runtime)
             verdict = _to_verdict(answer, len(judged), state)
     return verdict.model_copy(update={"decided_by": "oracle", "evidence": cited[-1]}) if cited else verdict
 
 
-def _to_verdict(answer: FullHolds, most: int, state: ValidateView) -> Verdict:
+def _to_verdict(answer: ClaimedHolds | FullHolds, most: int, state: ValidateView) -> Verdict:
     # Evidence that the world did not show is not evidence.
-    shown = (state["evidence"].view, *(text for turn in state["turns"] for text in (turn.observation, turn.seen)))
-    facts = dict(enumerate(state["facts"], 1))
-    return Verdict(
-        depth=min(answer.holds, most),
+    turns = state["trace"] if isinstance(answer, ClaimedHolds) else state["turns"]
+    shown = (state["evidence"].view, *(text for turn in turns for text in (turn.observation, turn.seen)))
+    facts, depth = dict(enumerate(state["facts"], 1)), min(answer.holds, most)
+    verdict = Verdict(
+        depth=depth,
         reason=answer.reason,
         evidence=_select_quotations(answer.evidence, shown),
         decided_by="model",
-        facts=tuple(filter(None, map(unquote_line, answer.established))),
-        outdated=tuple(facts[number].text for number in answer.outdated if number in facts),
         unreachable=not answer.reachable and answer.holds < most,
     )
+    if isinstance(answer, ClaimedHolds):
+        return verdict.model_copy(update={"since": _read_since(answer.since[:depth], state)})
+    return verdict.model_copy(
+        update={
+            "facts": tuple(filter(None, map(unquote_line, answer.established))),
+            "outdated": tuple(facts[number].text for number in answer.outdated if number in facts),
+        }
+    )
+
+
+def _read_since(numbers: Sequence[int], state: ValidateView) -> tuple[int, ...]:
+    return tuple(number if 0 < number <= len(state["trace"]) else 0 for number in numbers)
 
 
 def _select_quotations(evidence: str, shown: Sequence[str]) -> str:
@@ -125,7 +147,7 @@ async def _ask_plain_verdict(
 
 
 async def _verdict_prompt(
-    state: ValidateView, judged: Sequence[Predicate], notes: str, runtime: Runtime[Context]
+    state: ValidateView, judged: Sequence[Predicate], notes: str, form: VerdictForm, runtime: Runtime[Context]
 ) -> Prompt:
     """Return the prompt for a verdict.
 
@@ -133,11 +155,14 @@ async def _verdict_prompt(
         state: the view of Validate.
         judged: the conditions to be judged.
         notes: what the world reports besides its answer.
+        form: `claimed` or `full`, as for `ask_verdict`.
         runtime: the run's runtime.
     """
     profile, view = await profile_of("validator", runtime), state["evidence"].view
-    before = paragraphs(VERDICT_QUESTION, f"Task, for orientation: {state['task'].goal}")
-    facts, turns = format_facts(state["facts"]), state["turns"]
+    question = VERDICT_QUESTION.format(learned=LEARNED if form == "full" else "", since="" if form == "full" else SINCE)
+    before = paragraphs(question, f"Task, for orientation: {state['task'].goal}")
+    facts = format_facts(state["facts"]) if form == "full" else ""  # else they are words of the agent that is judged
+    turns = state["turns"] if form == "full" else state["trace"]
     conditions = f"Conditions, in order; the first one is the target:\n{numbered_list(p.text for p in judged)}"
     if later := len(state["tail"]) - len(judged):
         conditions += f"\n(The plan has {later} more after these, not judged here.)"
@@ -150,7 +175,8 @@ async def _verdict_prompt(
         notes = paragraphs(notes, CLAIM.format(action=quote(state["action"].text)))
     rest = paragraphs(VALIDATOR, before, facts, conditions, world, notes, closing)
     history = format_history(turns, rest, profile)
-    shown = f"The latest actions, which are to be judged, and the world's answers:\n{quote_history(history)}"
+    heading = WINDOW_HEADING if form == "full" else TRACE_HEADING.format(first=len(turns) - len(state["turns"]) + 1)
+    shown = f"{heading}\n{quote_history(history)}"
     request = paragraphs(before, facts, conditions, shown, world, notes, closing)
     return build_prompt(runtime, request, role=VALIDATOR, cut=history.cut)
 
@@ -197,6 +223,10 @@ The world answered:
 How many of the conditions hold now?
 """
 
+WINDOW_HEADING = "The latest actions, which are to be judged, and the world's answers:"
+
+TRACE_HEADING = "Actions and the world's answers, the latest last; those from {first} on have not been judged:"
+
 CLAIM = "In place of an action the agent says, which the answers have to bear out:\n{action}"
 
 TARGET_CLOSING = "Target: {target}\nDoes it hold?"
@@ -210,10 +240,7 @@ Give, in this order:
   read this number them differently.
 - evidence: the words of the world, copied exactly (its line breaks and spaces do not matter), that show each condition
   that you count, each passage on a line of its own; empty if the target does not hold.
-- established: what the answers show that later steps may need when it is out of sight: exact names, figures, contents,
-  places, what is done, what is missing or broken. One short statement each, as it is now; an empty list if there is
-  nothing new.
-- outdated: the numbers of the established facts below that are no longer true.
+{learned}\
 - reachable: false only if the world showed that the first condition that does not hold cannot come true any more as it
   is worded: what it names does not exist or is broken, or a way to it is closed for good. Then the rest is planned
   again. Otherwise true.
@@ -221,4 +248,15 @@ Give, in this order:
   One about something that happens and passes (was read, was sent, was in focus) counts once an answer or an established
   fact shows that it happened; one about how things are has to hold now, or to have given way to a later one of the
   conditions that has come true.
+{since}"""
+
+LEARNED = """\
+- established: what the answers show that later steps may need when it is out of sight: exact names, figures, contents,
+  places, what is done, what is missing or broken. One short statement each, as it is now; an empty list if there is
+  nothing new.
+- outdated: the numbers of the established facts below that are no longer true.
+"""
+
+SINCE = """\
+- since: for each of the conditions that you count, in their order, the number of the action after which it first held.
 """

@@ -21,7 +21,7 @@ from certigraph.nodes.react import episode_limit
 from certigraph.nodes.settlements import settle_earlier_turns
 from certigraph.nodes.tools import find_ended, record_answer, record_answers, take_tool_action
 from certigraph.state.endings import Fault, LimitReached
-from certigraph.state.records import Scores, Task
+from certigraph.state.records import CHECK, Scores, Task
 from certigraph.state.run import FINISH, AnsweredCall, Evidence, NestedStart, RunState
 from certigraph.state.search import search_ending
 from certigraph.state.step import Trial, TrialState
@@ -122,13 +122,14 @@ async def act(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
 
 
 def check_limits(state: RunState, runtime: Runtime[Context]) -> None:
-    """Check that the limits allow the chosen action; an answer that ends the work needs no step.
+    """Check that the limits allow the chosen action; an answer that ends the work needs no step, nor does a check.
 
     Raises:
         LimitReached: the episode has no steps left, or another budget is spent.
     """
-    maximum, taken = limits_of(state["task"], runtime).steps, len(state["history"])
-    if taken >= maximum and state["action"].kind != FINISH:
+    maximum = limits_of(state["task"], runtime).steps
+    taken = sum(step.action.kind != CHECK for step in state["history"])
+    if taken >= maximum and state["action"].kind not in (FINISH, CHECK):
         raise LimitReached("steps", maximum, taken)
     current_meter().check()
 

@@ -9,6 +9,8 @@ from typing import NamedTuple
 from certigraph.state.channels import LogIndexes
 from certigraph.state.records import (
     CHECK,
+    ESTABLISHED,
+    OUTDATED,
     Action,
     Attempt,
     Certificate,
@@ -207,7 +209,7 @@ def _known_findings(certificates: Sequence[Certificate]) -> tuple[KnownFinding, 
 
 
 class _FactIndex:
-    """Index of a log of attempts: the facts that their verdicts established, by text."""
+    """Index of a log of attempts: the facts that were noted with them, by text."""
 
     def __init__(self) -> None:
         self.facts: dict[str, Fact] = {}
@@ -215,18 +217,26 @@ class _FactIndex:
 
     def add(self, attempts: Iterable[Attempt]) -> None:
         for attempt in attempts:
+            noted = attempt.action.args  # before the action was taken
+            self._note(_texts(noted.get(ESTABLISHED)), _texts(noted.get(OUTDATED)))
             self._actions += attempt.action.kind != CHECK
-            verdict = attempt.verdict
-            for text in (*verdict.outdated, *verdict.facts):
-                self.facts.pop(text, None)
-            self.facts |= {text: Fact(text=text, step=self._actions) for text in verdict.facts}
+            self._note(attempt.verdict.facts, attempt.verdict.outdated)
+
+    def _note(self, established: Sequence[str], outdated: Sequence[str]) -> None:
+        for text in (*outdated, *established):
+            self.facts.pop(text, None)
+        self.facts |= {text: Fact(text=text, step=self._actions) for text in established}
+
+
+def _texts(value: object) -> list[str]:
+    return [*map(str, value)] if isinstance(value, list | tuple) else []
 
 
 _facts_of: LogIndexes[Attempt, _FactIndex] = LogIndexes(_FactIndex)
 
 
 def facts_of(attempts: Sequence[Attempt]) -> tuple[Fact, ...]:
-    """Return what the verdicts on attempts established and later ones did not contradict, oldest first.
+    """Return what agents noted and verdicts established, and what later ones did not contradict, oldest first.
 
     Of equal facts the latest is returned.
     """

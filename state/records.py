@@ -10,7 +10,7 @@ from operator import not_
 from typing import Annotated, Any, Literal
 
 from langgraph.checkpoint.serde import _msgpack
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PlainSerializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PlainSerializer, model_validator
 
 Arguments = dict[str, JsonValue]
 """Arguments of an action or a predicate: JSON values by name."""
@@ -105,6 +105,15 @@ CHECK = "check"
 now is judged. It counts as a step of the run."""
 
 
+BRINGS, UNTIL, AT_MOST, CLAIMS = "brings", "until", "at_most", "claims"
+"""Keys in the `args` of an action of a chain: the condition of the plan that it should bring about, the condition until
+which it is taken, how often at most, and the condition that the agent says holds before it."""
+
+ESTABLISHED, OUTDATED = "established", "outdated"
+"""Keys in the `args` of the first action of a chain: what the agent noted before it, and earlier notes that are no
+longer true."""
+
+
 class Action(Record):
     """What the agent does: text, and typed arguments where the benchmark defines them."""
 
@@ -144,6 +153,17 @@ class Observation(Record):
     def failed(self) -> bool:
         """Whether the world understood the action and says, by `result` in `data`, that it had no effect."""
         return self.data.get("result") == "failed"
+
+    @property
+    def goal_report(self) -> str:
+        """The words in which the world reports that the goal is reached: `goal` in `data`, else the text."""
+        return str(self.data.get("goal") or self.text)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What an action may mean, by `options` in `data`, if the world asks that instead of taking it."""
+        given = self.data.get("options")
+        return tuple(map(str, given)) if isinstance(given, list) else ()
 
     def digest(self) -> str:
         """Return 16 hex digits that identify the observation.
@@ -211,6 +231,13 @@ complete list of calls that were made and whose effect lasts.
 """
 
 
+class Sighting(Record):
+    """A condition of the plan that a rule found to hold after an action, and the words of the world that show it."""
+
+    text: str
+    quote: str
+
+
 class Verdict(Record):
     """How many predicates of the plan hold now, counted from the target without a gap (SDP Eq. 3).
 
@@ -242,14 +269,30 @@ class Verdict(Record):
     Such an action does not count against the budget of attempts."""
     pending: bool = False
     """Whether nobody judged, because actions follow that were chosen together with this one."""
-    skipped: int = Field(default=0, ge=0)
-    """How many predicates just before the last of the `depth` ones nobody judged.
+    sightings: tuple[Sighting, ...] = Field(default=(), exclude_if=not_)
+    """Conditions of the rest of the plan that rules found to hold after this action and did not after the one before.
+
+    All later verdicts on these conditions rest on them: what came true on the way is not judged again."""
+    since: tuple[int, ...] = Field(default=(), exclude_if=not_)
+    """For each of the `depth` predicates the number of the action, from 1, after which it first held, as far as a model
+    says so; 0 where it is not known, and empty if none is."""
+    skipped: tuple[int, ...] = Field(default=(), exclude_if=not_)
+    """Which of the `depth` predicates, counted from 0, nobody judged.
 
     The last one is then the goal, which the world reports reached; they are passed over and not certified."""
     finding: Finding | None = None
     """What a research step found out."""
     forced: str = ""
     """Name of the policy that lets the target pass although it was refused; nothing is certified then."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_former(cls, values: Any) -> Any:
+        # Earlier versions stored how many predicates just before the last one were skipped.
+        if isinstance(values, dict) and isinstance(number := values.get("skipped"), int):
+            last = int(values.get("depth", 0)) - 1
+            return {**values, "skipped": tuple(range(last - number, last))}
+        return values
 
     @property
     def is_counted(self) -> bool:
@@ -269,6 +312,8 @@ class Step(Record):
 
     action: Action
     digest: str
+    listed: bool = False
+    """Whether the world's actions were listed before it, if that draws random numbers (`Environment.listing_draws`)."""
 
 
 class Attempt(Record):

@@ -94,6 +94,8 @@ class Draft(Record):
     action: Action | None = None
     thought: str = ""
     """For `decide`: the first action, and the thought before it."""
+    chain: tuple[Action, ...] = ()
+    """For `realize`: the first actions."""
 
 
 class NestedStart(Record):
@@ -171,7 +173,12 @@ class RunState(TypedDict, total=False):
     commitment: Commitment | None
     """Written by the optional node `commit`."""
     draft: Draft | None
-    """Written by `commit` where it shares a request with the operator after it."""
+    """Written by an operator that shares a request with the operator after it."""
+    upcoming: tuple[Action, ...]
+    """Actions that were chosen together with the latest one, to follow it one by one."""
+    untaken: tuple[Action, ...]
+    """Actions that were to follow and were cut off, because what was expected did not come, until new ones are chosen.
+    """
     usage: Log[Usage]
     spent: Annotated[Spent, add]
 
@@ -595,9 +602,11 @@ def format_repeats(turns: Sequence[Turn]) -> str:
 
 
 def count_repeats(turns: Sequence[Turn]) -> int:
-    """Count the latest turns in a row with equal actions and equal answers."""
-    latest = [(turn.action, turn.observation) for turn in reversed(turns)]
-    return len(list(takewhile(lambda turn: turn == latest[0], latest)))
+    """Count the latest turns in a row with equal actions and equal answers, of which only the first changed a thing."""
+    latest = [(turn.action, turn.observation, bool(turn.seen or turn.reward)) for turn in reversed(turns)]
+    equal = takewhile(lambda turn: turn[:2] == latest[0][:2], latest)
+    quiet = list(takewhile(lambda turn: not turn[2], equal))
+    return len(quiet) + (len(latest) > len(quiet) and latest[len(quiet)][:2] == latest[0][:2])
 
 
 class OutlineState(ReActState, total=False):
@@ -627,6 +636,12 @@ class DecideView(TypedDict):
     """Content of the agent's memory; an empty belief if the agent has no memory."""
     draft: NotRequired[Draft | None]
     """The first action, if it was chosen together with the commitment."""
+    observation: NotRequired[Observation]
+    """What the world answered last."""
+    upcoming: NotRequired[Sequence[Action]]
+    """Actions that the agent chose together with the last one and that are still to be taken."""
+    untaken: NotRequired[Sequence[Action]]
+    """Actions that were to follow and were cut off."""
     replaced: NotRequired[Sequence[str]]
     """Actions of turns that the belief replaces, oldest first, each with what it was the first to bring up."""
 
@@ -653,6 +668,9 @@ def decide_view(state: ReActState) -> DecideView:
         "advice": advice_of(state),
         "belief": belief_of(state),
         "replaced": replaced_actions(state),
+        "observation": state["observation"],
+        "upcoming": state.get("upcoming", ()),
+        "untaken": state.get("untaken", ()),
     }
     if (draft := state.get("draft")) and not state["turns"]:
         view["draft"] = draft
@@ -694,10 +712,11 @@ def outline_view(state: OutlineState) -> OutlineView:
 
 def create_turn(thought: str, action: Action, observation: Observation, *, seen: str = "") -> Turn:
     """Create the turn of an action and its observation; `seen` is what is new in the view (`find_new_lines`)."""
+    question = f"It asks which is meant: {'; '.join(dict.fromkeys(observation.options))}" if observation.options else ""
     return Turn(
         thought=thought,
         action=action.text,
-        observation=observation.text,
+        observation=question or observation.text,
         accepted=observation.accepted,
         reward=observation.reward,
         sources=observation.sources,

@@ -16,7 +16,9 @@ from certigraph.state.certified_states import (
 from certigraph.state.channels import Log, Plan
 from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
 from certigraph.state.records import (
+    BRINGS,
     CHECK,
+    CLAIMS,
     RESTORE,
     Action,
     Attempt,
@@ -26,6 +28,8 @@ from certigraph.state.records import (
     Invalidation,
     Observation,
     Predicate,
+    Record,
+    Sighting,
     Task,
     Verdict,
 )
@@ -56,11 +60,6 @@ class SDPState(BeliefState, total=False):
     trace: Log[Turn]
     """Every action of the run and the world's answer, one turn for each attempt that did something in the world."""
     verdict: Verdict
-    upcoming: tuple[Action, ...]
-    """Actions that Realize chose together with `action`, to follow it one by one.
-
-    They are dropped when the world refuses an action or takes points for it, and when a verdict finds the target unmet.
-    """
     tried: int
     replans: int
     gave_up: str
@@ -71,11 +70,22 @@ class SDPState(BeliefState, total=False):
     """Certified predicates that no longer hold, as found by the optional operator `revalidate`."""
 
 
+class SharedRequest(Record):
+    """What Propose and Replan see besides if the first actions are chosen in the same request."""
+
+    view: str
+    """What the world shows."""
+    ahead: int
+    """Maximum number of actions after the first one."""
+
+
 class ProposeView(TypedDict):
     """View of Propose (SDP Eq. 1), which writes the plan: the task and the certified state, but no observation."""
 
     task: Task
     certified: CertifiedState
+    shared: NotRequired[SharedRequest]
+    """What the world shows, if the first actions are chosen in the same request; else Propose does not see it."""
     draft: NotRequired[Draft | None]
     """The plan, if it was written together with the commitment."""
 
@@ -96,8 +106,14 @@ class RealizeView(TypedDict):
     """Every action so far and the world's answer, oldest first."""
     facts: Sequence[Fact]
     """What verdicts on earlier actions established."""
+    observation: Observation
+    """What the world answered last."""
     upcoming: Sequence[Action]
     """Actions that Realize chose together with the last one and that are still to be taken."""
+    untaken: Sequence[Action]
+    """Actions that were to follow and were cut off."""
+    draft: NotRequired[Draft | None]
+    """The first actions for the plan, if they were chosen together with it and are still to be taken."""
     attempts: Sequence[Attempt]
     belief: Belief
     """Content of the optional memory.
@@ -121,10 +137,16 @@ class ValidateView(TypedDict):
     action: Action
     observation: Observation
     turns: Sequence[Turn]
-    chained: int
-    """How many of the latest actions were chosen together and not judged one by one; 1 if only the last one."""
+    trace: Sequence[Turn]
+    """All actions of the run and the world's answers, these turns last."""
     upcoming: Sequence[Action]
     """Actions that will follow the last one."""
+    announced: Sequence[str]
+    """Conditions of the rest of the plan that hold or were to be brought about by whoever chose these actions."""
+    sightings: Sequence[tuple[int, Sighting]]
+    """What rules found to hold after earlier actions, each with the number of the action."""
+    since: int
+    """Number of the action that the latest certificate names; 0 without a certificate."""
     evidence: Evidence
     """What the world shows after the last action."""
     answers: Sequence[AnsweredCall]
@@ -177,6 +199,8 @@ class SDPReplanView(TypedDict):
     """The audit that denied the goal and so led to this replan. Attempts at the target may be left."""
     undone: Sequence[Invalidation]
     """Predicates found to hold no longer after the latest action, which led to this replan. Attempts may be left."""
+    shared: NotRequired[SharedRequest]
+    """Present if the first actions are chosen in the same request."""
 
 
 CUT_ARGUMENT = "cut_at"
@@ -215,7 +239,7 @@ def propose_view(state: SDPState) -> ProposeView:
 def realize_view(state: SDPState) -> RealizeView:
     """Return the part of the state that SDP's operator Realize may read."""
     head = state["head"]
-    return {
+    view: RealizeView = {
         "task": state["task"],
         "certified": _certified(state),
         "target": state["plan"][head],
@@ -223,11 +247,16 @@ def realize_view(state: SDPState) -> RealizeView:
         "evidence": state["evidence"],
         "turns": tuple(state["trace"]),
         "facts": established_facts(state),
+        "observation": state["observation"],
         "upcoming": state.get("upcoming", ()),
+        "untaken": state.get("untaken", ()),
         "attempts": list(_attempts_at(head, judged_attempts(state), state["plan"][head])),
         "belief": belief_of(state),
         "advice": advice_of(state),
     }
+    if draft := state.get("draft"):
+        view["draft"] = draft
+    return view
 
 
 def validate_view(state: SDPState) -> ValidateView:
@@ -238,8 +267,11 @@ def validate_view(state: SDPState) -> ValidateView:
         "action": state["action"],
         "observation": state["observation"],
         "turns": _unjudged_turns(state),
-        "chained": 1 + sum(1 for _ in takewhile(lambda a: a.verdict.pending, reversed(state["attempts"]))),
+        "trace": tuple(state["trace"]),
         "upcoming": state.get("upcoming", ()),
+        "announced": _announced_conditions(state),
+        "sightings": tuple(_numbered_sightings(state["attempts"])),
+        "since": _latest_certified_action(state),
         "evidence": state["evidence"],
         "answers": tuple(state.get("answers", ())),
         "facts": established_facts(state),
@@ -247,15 +279,55 @@ def validate_view(state: SDPState) -> ValidateView:
 
 
 def _unjudged_turns(state: SDPState) -> tuple[Turn, ...]:
-    # A rule that finds an action refused says nothing about the actions before it, which nobody judged.
-    since = list(takewhile(lambda attempt: _is_unjudged(attempt.verdict), reversed(state["attempts"])))
-    actions = [*(attempt.action for attempt in since), state["action"]]
+    # Rules say nothing about conditions that are not in their words, which nobody has judged.
+    actions = [*(attempt.action for attempt in _unjudged_attempts(state)), state["action"]]
     taken = sum(action.kind != CHECK for action in actions)
     return tuple(state["trace"][-max(taken, 1) :])
 
 
-def _is_unjudged(verdict: Verdict) -> bool:
-    return verdict.pending or (verdict.decided_by == "code" and not verdict.depth)
+def _unjudged_attempts(state: SDPState) -> Iterator[Attempt]:
+    return takewhile(lambda a: a.verdict.pending or a.verdict.decided_by == "code", reversed(state["attempts"]))
+
+
+def _announced_conditions(state: SDPState) -> tuple[str, ...]:
+    left = [predicate.text for predicate in state["plan"][state["head"] :]]
+    actions = (state["action"], *(attempt.action for attempt in _unjudged_attempts(state)))
+    announced = {str(action.args[key]) for action in actions for key in (BRINGS, CLAIMS) if key in action.args}
+    return tuple(text for text in left if text in announced)
+
+
+def _numbered_sightings(attempts: Sequence[Attempt]) -> Iterator[tuple[int, Sighting]]:
+    number = 0
+    for attempt in attempts:
+        number += attempt.action.kind != CHECK
+        yield from ((number, sighting) for sighting in attempt.verdict.sightings)
+
+
+def find_sighting(state: SDPState, condition: str, number: int) -> str:
+    """Return the words by which a rule found a condition to hold after an action, or at last if its number is 0.
+
+    They are empty if no rule did.
+    """
+    seen = [(at, sighting) for at, sighting in _numbered_sightings(state["attempts"]) if sighting.text == condition]
+    latest = {one.text: one.quote for one in state["attempts"][-1].verdict.sightings} if state["attempts"] else {}
+    return next((sighting.quote for at, sighting in seen if at == number), "") if number else latest.get(condition, "")
+
+
+def _latest_certified_action(state: SDPState) -> int:
+    if not state["certificates"]:
+        return 0
+    later = state["history"][state["certificates"][-1].step :]
+    return len(state["trace"]) - sum(one.action.kind != CHECK for one in later)
+
+
+def step_of_action(state: SDPState, number: int) -> int:
+    """Return the number of the world step, from 1, at which the action with a number in the trace, from 1, was taken.
+
+    They differ because checks count as steps and are no turns, and because the history of a nested run begins with the
+    steps of the run around it.
+    """
+    actions = [step for step, one in enumerate(state["history"], 1) if one.action.kind != CHECK]
+    return actions[number - len(state["trace"]) - 1]
 
 
 def established_facts(state: SDPState) -> tuple[Fact, ...]:

@@ -222,12 +222,9 @@ class StepState(TrialState, total=False):
     begun: int
     refusals: tuple[str, ...]
     """The Evaluator's reasons for refusing actions or reports of the Executor since the last action was taken."""
+    forbidden: dict[str, str]
+    """By action, why the Evaluator refused it for the present subtask; absent or empty if it refused none."""
     approval: Approval
-    upcoming: tuple[Action, ...]
-    """Actions that the Executor chose together with the last one, to follow it one by one.
-
-    They are dropped when the world refuses an action or takes points for it, and when the Evaluator refuses one.
-    """
 
 
 class PlannerView(TypedDict):
@@ -248,8 +245,6 @@ class ExecutorView(DecideView):
     """Whether the subtask is the main task itself."""
     answer: str
     """The answer that the Planner drafted, if the subtask is to hand it in; else empty."""
-    upcoming: Sequence[Action]
-    """Actions that it chose together with the last one and that are still to be taken."""
     taken: int
     """Number of actions that were taken for the subtask."""
     standing: Standing | None
@@ -267,7 +262,15 @@ class AlignView(TypedDict):
     action: Action
     rules: Sequence[str]
     turns: Sequence[Turn]
+    begun: int
+    """Number of turns before the subtask."""
     evidence: Evidence
+    options: Sequence[str]
+    """What the last action may mean, if the world asks that."""
+    forbidden: Mapping[str, str]
+    """By action, why it was refused before for the subtask."""
+    refused: int
+    """Number of actions that were refused since the last one was taken."""
 
 
 class AssessView(TypedDict):
@@ -283,6 +286,8 @@ class AssessView(TypedDict):
     """The Executor's latest action, with what the Executor says about the subtask."""
     upcoming: Sequence[Action]
     """Actions that will follow the last one."""
+    untaken: Sequence[Action]
+    """Actions that were to follow the last one and were cut off."""
     failed: bool
     """Whether the latest action had no effect; of several calls of tools, whether one failed."""
 
@@ -318,7 +323,9 @@ def executor_view(state: StepState) -> ExecutorView:
         "belief": belief_of(state),
         "whole": subtask.whole,
         "answer": subtask.answer,
+        "observation": state["observation"],
         "upcoming": state.get("upcoming", ()),
+        "untaken": state.get("untaken", ()),
         "taken": taken,
         "standing": standing_of(state["action"]) if taken else None,
     }
@@ -334,7 +341,11 @@ def align_view(state: StepState) -> AlignView:
         "action": state["action"],
         "rules": rules,
         "turns": without_thoughts(_hide_goal_in_turns(state, state["turns"])),
+        "begun": state["begun"],
         "evidence": _hide_goal_in_view(state),
+        "options": state["observation"].options,
+        "forbidden": state.get("forbidden", {}),
+        "refused": len(state["refusals"]),
     }
 
 
@@ -348,6 +359,7 @@ def assess_view(state: StepState) -> AssessView:
         "evidence": _hide_goal_in_view(state),
         "action": state["action"],
         "upcoming": state.get("upcoming", ()),
+        "untaken": state.get("untaken", ()),
         "failed": state["observation"].failed or not state["observation"].accepted,
     }
 

@@ -21,6 +21,7 @@ from certigraph.state.run import (
     decide_view,
     remembered_turns,
 )
+from certigraph.state.step import Standing, standing_of
 from certigraph.state.tools import calls_of
 
 
@@ -37,6 +38,8 @@ class Progress(Record):
     """Advice in general terms on what to do next."""
     result: str = ""
     """What the sub-tasks that depend on this one have to know. Set once this one has ended."""
+    judged: int = 0
+    """Number of actions for the sub-task when its work was last judged, if not all of it is."""
 
 
 class SubtaskState(ReActState, total=False):
@@ -56,6 +59,14 @@ class SubtaskState(ReActState, total=False):
     outline: tuple[str, ...]
     progress: Progress
     replanned: int
+    denied: int
+    """Number of times in a row that the Executor handed the sub-task back and it was judged to go on; absent: none."""
+
+
+class ExecuteView(DecideView):
+    """View of a sub-task's Executor: that of an agent, and the standing of the sub-task at its latest action."""
+
+    standing: Standing | None
 
 
 class AssignmentView(TypedDict):
@@ -102,8 +113,18 @@ class SuperviseView(AssignmentView):
     """The latest action."""
     taken: int
     """Number of actions taken for the assignment."""
+    steps: int
+    """Number of actions taken in this episode, as in `PlanView`."""
     failures: int
-    """Number of latest actions in a row of which a call of a tool failed or was refused."""
+    """Number of latest actions in a row that were refused, or of which a call of a tool failed or was refused."""
+    failed: bool
+    """Whether the latest action had no effect."""
+    options: Sequence[str]
+    """What the latest action may mean, if the world asks that."""
+    upcoming: Sequence[Action]
+    """Actions that will follow the latest one."""
+    untaken: Sequence[Action]
+    """Actions that were to follow the latest one and were cut off."""
     progress: Progress
     """The assessment before the latest action."""
 
@@ -114,7 +135,7 @@ def plan_view(state: SubtaskState) -> PlanView:
     return {**_assignment_view(state), **size, "steps": len(state["history"])}  # type: ignore[typeddict-item]
 
 
-def execute_view(state: SubtaskState) -> DecideView:
+def execute_view(state: SubtaskState) -> ExecuteView:
     """Return the part of the state that the Executor may read.
 
     The plan and the Supervisor's guidance are added as advice.
@@ -123,26 +144,43 @@ def execute_view(state: SubtaskState) -> DecideView:
     steps = [f"Plan, step {number}: {step}" for number, step in enumerate(state["outline"], 1)]
     done = min(progress.done, len(steps))
     standing = [f"Steps of the plan that are done or not needed: 1 to {done}"] if done else []
-    guidance = [f"Now: {progress.guidance}"] if progress.guidance else []
-    return {**view, "advice": (*steps, *standing, *guidance, *view["advice"]), "lasting": len(steps)}
+    guidance = [f"{GUIDANCE}: {progress.guidance}"] if progress.guidance else []
+    return {
+        **view,
+        "advice": (*steps, *standing, *guidance, *view["advice"]),
+        "lasting": len(steps),
+        "standing": standing_of(state["action"]) if state["turns"] else None,
+    }
+
+
+GUIDANCE = "Advised when the work was last judged"
 
 
 def supervise_view(state: SubtaskState) -> SuperviseView:
     """Return the part of the state that the Supervisor of a sub-task may read."""
-    taken = len(state["turns"])
+    taken, observation = len(state["turns"]), state["observation"]
     return {
         **_trace_view(state),  # type: ignore[typeddict-item]
         "last": state["last"],
         "whole": state.get("whole", False),
         "action": state["action"],
         "taken": taken,
-        "failures": _count_failures(state["history"][len(state["history"]) - taken :]),
+        "steps": len(state["history"]),
+        "failures": _count_failures(state["history"], state["turns"]),
+        "failed": observation.failed or not observation.accepted,
+        "options": observation.options,
+        "upcoming": state.get("upcoming", ()),
+        "untaken": state.get("untaken", ()),
         "progress": state["progress"],
     }
 
 
-def _count_failures(steps: Sequence[Step]) -> int:
-    failed = (any(call.error or call.refused for call in calls_of(step.action)) for step in reversed(steps))
+def _count_failures(steps: Sequence[Step], turns: Sequence[Turn]) -> int:
+    """Count the latest actions in a row that came to nothing; each turn is that of one of the latest steps."""
+    failed = (
+        not turn.accepted or any(call.error or call.refused for call in calls_of(step.action))
+        for step, turn in zip(reversed(steps), reversed(turns), strict=False)
+    )
     return len(list(takewhile(bool, failed)))
 
 

@@ -442,6 +442,8 @@ class TDPState(RunState, total=False):
     outcomes: Log[Outcome]
     gathered: int
     """Number of outcomes that are already in `history` and in the statuses of `dag`."""
+    batch: tuple[str, ...]
+    """Ids of the sub-tasks whose outcomes were gathered last."""
     concurrent: bool
     """Whether several copies of the world may be used at the same time."""
     revisions: int
@@ -476,6 +478,8 @@ class ReviseView(TypedDict):
     task: Task
     dag: Dag
     outcomes: Sequence[Outcome]
+    batch: Sequence[str]
+    """Ids of the sub-tasks that ran last."""
     evidence: Evidence
     observation: Observation
     steps: int
@@ -493,6 +497,7 @@ def revise_view(state: TDPState) -> ReviseView:
         "task": state["task"],
         "dag": state["dag"],
         "outcomes": tuple(state["outcomes"]),
+        "batch": state.get("batch", ()),
         "evidence": state["evidence"],
         "observation": state["observation"],
         "steps": steps_taken(state),

@@ -1,8 +1,8 @@
 """Trajectories of runs: the lines of the file, what they add up to, and the serializer of checkpoints."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import not_
 from typing import Any, Literal, NamedTuple
 
@@ -12,7 +12,8 @@ from pydantic import Field, JsonValue
 
 from certigraph.state.endings import INTERRUPTED, Fault
 from certigraph.state.graph_states import NodeUpdate, fold_state
-from certigraph.state.records import Record, Scores, Task, Usage, allow_in_checkpoints
+from certigraph.state.records import WRITTEN, Record, Scores, Task, Usage, allow_in_checkpoints
+from certigraph.state.run import ANSWER_ACTIONS
 
 # The trajectory of a run is append-only JSONL: a header, one line per execution of a node, and a footer.
 #
@@ -192,23 +193,35 @@ def find_cut_prompts(events: Iterable[Event]) -> list[CutPrompt]:
     return found
 
 
-NEWS = ("depth", "facts", "outdated", "unreachable", "exhausted", "finding", "forced")
-"""Fields of a verdict that tell something where they differ from their defaults."""
-
-
 class EmptyCalls(NamedTuple):
-    """Model calls that brought no information, by reason.
+    """Model calls that brought no information, by reason; each call counts once.
 
-    A chain counts as one call: what was left of it has to be chosen again. Work that was repeated after a crash does
-    not count.
+    What the world answers to an action that it took is information, also if nothing came of the action. Work that was
+    repeated after a crash does not count.
     """
 
     verdicts: int = 0
-    """Calls of verdicts that find the target unmet and nothing else: no new fact, no outdated one, no closed way."""
+    """Judgements that left everything as it was.
+
+    These are a verdict that finds the target unmet and tells nothing else (no new fact, no outdated one, no closed
+    way), a subtask that stays open, an action that is allowed, certified predicates that all still hold, a task graph
+    that stays as it is, and progress without any news: no further step of the plan is done, and the advice is what it
+    was before or a step of the plan.
+    """
     chains: int = 0
-    """Chains of actions, chosen together, of which the rest was dropped before it was taken."""
+    """Choices that were made again although actions chosen before were still to be taken: the world refused the name of
+    an action, or does not list it, so that the rest of the chain was dropped.
+
+    A chain that ends at an action without effect, at a loss of points or at a condition that did not come true ends by
+    what the world answered, and is not counted.
+    """
+    questions: int = 0
+    """Questions which thing, or which of the world's actions, a written action means."""
+    ended: int = 0
+    """Calls after the world had ended, except for what is due then: a verdict that tells something, the judgement of an
+    answer that was handed in, an audit, and lessons for the next episode."""
     requests: int = 0
-    """Requests that failed or were repeated because their answer could not be used."""
+    """Requests that failed, or were repeated because their answer could not be used."""
 
     @property
     def total(self) -> int:
@@ -216,27 +229,125 @@ class EmptyCalls(NamedTuple):
         return sum(self)
 
 
+NEWS = ("depth", "facts", "outdated", "unreachable", "exhausted", "finding", "forced")
+"""Fields of a verdict that tell something where they differ from their defaults."""
+
+CHOICE_FORM, MEANING_FORM = "choice", "Meaning"
+"""Names of the answer schemas of a choice from a list, and of ReAct's question which action was meant."""
+
+
+class EmptyCallCounter:
+    """Counter of the model calls that brought no information, computed from the events of a run as they arrive."""
+
+    def __init__(self) -> None:
+        self._counts = Counter[str]()
+        self._places = defaultdict[str, _Place](_Place)
+
+    @property
+    def empty(self) -> EmptyCalls:
+        """The calls so far."""
+        return EmptyCalls(**self._counts)
+
+    def fold(self, event: Event) -> None:
+        """Update with one event of the run, or of a graph inside one of its nodes."""
+        answered = [call for call in event.calls if not call.get("failure")]
+        place, update = self._places[event.scope], event.update
+        self._counts["requests"] += len(event.calls) - len(answered)
+        if update is not None:
+            if answered:
+                self._counts.update(place.count_empty(event.node, update, answered))
+            place.advance(update)
+
+
 def count_empty_calls(events: Iterable[Event]) -> EmptyCalls:
     """Count the model calls of a run, of graphs inside its nodes too, that brought no information."""
-    verdicts = chains = requests = 0
-    upcoming = defaultdict[str, list[Any]](list)
+    counter = EmptyCallCounter()
     for event in events:
-        update: Mapping[str, Any] = event.update or {}
-        failed = sum(bool(call.get("failure")) for call in event.calls)
-        requests += failed
-        attempts = update.get("attempts") or ()
-        if attempts and not any(_tells(attempt["verdict"]) for attempt in attempts):
-            verdicts += len(event.calls) - failed
-        if "upcoming" in update:
-            left, upcoming[event.scope] = upcoming[event.scope], list(update["upcoming"] or ())
-            if left and update.get("action") == left[0]:
-                left = left[1:]
-            chains += bool(left) and event.node != "reset" and upcoming[event.scope] != left
-    return EmptyCalls(verdicts, chains, requests)
+        counter.fold(event)
+    return counter.empty
+
+
+@dataclass
+class _Place:
+    """What is known of one graph of a run when its next event arrives, as far as it decides what a call is worth."""
+
+    upcoming: Sequence[Mapping[str, Any]] = ()
+    observation: Mapping[str, Any] = field(default_factory=dict)
+    handed_in: bool = False
+    outline: Sequence[str] = ()
+    progress: Mapping[str, Any] = field(default_factory=dict)
+
+    def advance(self, update: Mapping[str, Any]) -> None:
+        """Update with what a node returned."""
+        self.upcoming = update.get("upcoming", self.upcoming)
+        self.observation = _record(update, "observation") or self.observation
+        self.outline = update.get("outline", self.outline)
+        self.progress = _record(update, "progress") if "progress" in update else self.progress
+        for step in update.get("history", ())[-1:]:
+            self.handed_in = _record(step, "action").get("kind") in ANSWER_ACTIONS
+
+    def count_empty(self, node: str, update: Mapping[str, Any], calls: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+        """Count by reason which calls of a node brought no information, given the update that came of them."""
+        if self.observation.get("done") and not self._is_due(update):
+            return {"ended": len(calls)}
+        if "action" in update and "history" not in update:
+            choosing = [call for call in calls if call.get("role") == "executor"]
+            questions = self._count_questions(_record(update, "action"), choosing)
+            return {"questions": questions, "chains": int(bool(self.upcoming) and questions < len(choosing))}
+        return {"verdicts": len(calls)} if self._leaves_all_as_it_was(node, update) else {}
+
+    def _is_due(self, update: Mapping[str, Any]) -> bool:
+        verdicts = [attempt["verdict"] for attempt in update.get("attempts", ())]
+        if any(map(_tells, verdicts)) or not update.keys().isdisjoint(("audits", "lessons")):
+            return True
+        return self.handed_in and not update.keys().isdisjoint(("attempts", "subtasks", "progress"))
+
+    def _count_questions(self, action: Mapping[str, Any], calls: Sequence[Mapping[str, Any]]) -> int:
+        """Count the calls that asked what an action means, among those that led to the choice of an action.
+
+        After a refused action of which none of the offered meanings was meant, the last of them chose another action.
+        """
+        forms = [call.get("schema_name") for call in calls]
+        meanings, choices = forms.count(MEANING_FORM), forms.count(CHOICE_FORM)
+        options = self.observation.get("data", {}).get("options", ())
+        if action.get("args", {}).get(WRITTEN) or action.get("text") in options:
+            return meanings + choices
+        refused = not self.observation.get("accepted", True)
+        return meanings + (choices - (choices == len(calls)) if refused else 0)
+
+    def _leaves_all_as_it_was(self, node: str, update: Mapping[str, Any]) -> bool:
+        if attempts := update.get("attempts"):
+            return not any(_tells(attempt["verdict"]) for attempt in attempts)
+        if "approval" in update:
+            return bool(_record(update, "approval").get("approved", True))
+        if "subtasks" in update:
+            return bool(_record(update, "subtask").get("status", "open") == "open")
+        if "progress" in update:
+            return self._repeats(_record(update, "progress"))
+        if node == "revalidate":
+            return not update.get("invalidations")
+        return node == "revise" and not update.get("dag")
+
+    def _repeats(self, progress: Mapping[str, Any]) -> bool:
+        if progress.get("status", "needs_more_steps") != "needs_more_steps" or progress.get("off_plan"):
+            return False
+        known = {"", *map(_plain, (self.progress.get("guidance", ""), *self.outline))}
+        goes_on = progress.get("done", 0) > self.progress.get("done", 0)
+        return not goes_on and _plain(progress.get("guidance", "")) in known
+
+
+def _record(update: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return a record of an update; an empty one if a user's own graph has another value under its key."""
+    value = update.get(key)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _tells(verdict: Mapping[str, Any]) -> bool:
     return any(verdict.get(name) for name in NEWS)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split()).rstrip(".")
 
 
 TrajectoryLine = Header | CallStarted | Event | Question | Resumed | Footer

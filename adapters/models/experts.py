@@ -26,6 +26,12 @@ and constants."""
 REACHED_FIELD = "reached"
 """Field of the answer schema of an audit of the goal, in which a model judges whether the goal is reached."""
 
+TARGET_FIELD = "target"
+"""Field of the answer schema of SDP's actions that says how the target stands."""
+
+BRINGS_FIELD = "brings"
+"""Field of that schema for the number of the condition that an action should bring about."""
+
 At = TypeVar("At")
 
 AnswerFunction = Callable[[At, dict[str, Any]], Any]
@@ -65,7 +71,7 @@ def minimal_answer(form: dict[str, Any]) -> Any:
     return {"reason": "the scorer says so", REACHED_FIELD: episode is not None and episode.score().value >= 1}
 
 
-def action_answer(action: str, form: dict[str, Any], thought: str, *, last: bool = False) -> Any:
+def action_answer(action: str, form: dict[str, Any], thought: str, *, last: bool = False, holds: bool = False) -> Any:
     """Return an answer that chooses an action: the action itself if the answer schema `form` takes any text.
 
     If the schema lists options, the answer is the option that is most similar to the action.
@@ -75,12 +81,15 @@ def action_answer(action: str, form: dict[str, Any], thought: str, *, last: bool
         form: the answer schema.
         thought: text of the answer's thought.
         last: whether the action completes the subtask of STEP that is assigned.
+        holds: whether the target of SDP holds already.
     """
     properties = form["properties"]
     options = properties.get("choice", {}).get("enum")
     answer = {"choice": _nearest_option(action, options)} if options else {"action": action}
     if STANDING in properties:
         answer[STANDING] = "completes" if last else "continues"
+    if TARGET_FIELD in properties:
+        answer[TARGET_FIELD] = "holds" if holds else "open"
     return {"thought": thought, **answer} if "thought" in properties else answer
 
 
@@ -151,6 +160,8 @@ class DemonstrationProgress(NamedTuple):
     """Number of actions that remain when the assigned segment is done; 0 if the segment ends at the goal."""
     tail: tuple[Predicate, ...]
     """Predicates of SDP's plan that are not certified yet."""
+    target: int = 0
+    """Number of the first of them in the plan, from 1."""
 
     @property
     def ahead(self) -> tuple[str, ...]:
@@ -165,8 +176,10 @@ def progress_of(state: Mapping[str, Any], demonstration: Demonstration) -> Demon
         return None
     remaining = () if observation.done else tuple(demonstration(task, [step.action.text for step in state["history"]]))
     assigned = state["subtask"].text if "subtask" in state else task.goal
-    tail = tuple(state.get("plan", ())[state.get("head", 0) :])
-    return DemonstrationProgress(remaining, actions_after(assigned) or 0, tail)
+    head = state.get("head", 0)
+    return DemonstrationProgress(
+        remaining, actions_after(assigned) or 0, tuple(state.get("plan", ())[head:]), target=head + 1
+    )
 
 
 def actions_after(text: str) -> int | None:
@@ -226,7 +239,11 @@ def _nodes(at: DemonstrationProgress, form: dict[str, Any]) -> Any:
 
 
 def _action(at: DemonstrationProgress, form: dict[str, Any]) -> Any:
-    return action_answer(_next_action(at), form, "the demonstration says so", last=len(at.ahead) <= 1)
+    reached = [bool(at.tail) and _is_reached(one, at.tail[0]) for one in (at, at._replace(remaining=at.remaining[1:]))]
+    answer = action_answer(
+        _next_action(at), form, "the demonstration says so", last=len(at.ahead) <= 1, holds=reached[0]
+    )
+    return {**answer, BRINGS_FIELD: at.target} if BRINGS_FIELD in form["properties"] and reached[1] else answer
 
 
 def _proposals(at: DemonstrationProgress, form: dict[str, Any]) -> Any:

@@ -8,7 +8,7 @@ are used. Nothing that counts or marks the latest stands before or in what grows
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
 from langgraph.runtime import Runtime
@@ -346,27 +346,82 @@ def format_view(
     """
     if view_repeats_answers(runtime):
         return ""
-    if turns and profile and (rest := _lines_besides(turns[-1], view)) is not None:
-        length = estimate_tokens(_format_whole_turn(len(turns), 1, turns[-1]))
-        if length * LATEST_SHARE <= max(profile.prompt_tokens, LATEST_SHARE * MIN_TURN // CHARACTERS_PER_TOKEN):
-            shown = "The world now is as the latest answer shows it"
-            return f"{shown}, with:\n{quote(rest)}" if rest else f"{shown}."
-    return format_world(view)
+    benchmark = live_benchmark(context_of(runtime))
+    status = benchmark.status_lines if benchmark else ()
+    return (_refer_to_turns(turns, view, status, profile) if turns and profile else "") or format_world(view)
 
 
-def _lines_besides(turn: Turn, view: str) -> str | None:
-    """Return the lines of a view that its latest turn does not show; None if it shows less than half of the view."""
-    shown = view.strip()
-    if turn.observation.strip() == shown or (shown and turn.observation.rstrip().endswith(f"\n{shown}")):
+def _refer_to_turns(turns: Sequence[Turn], view: str, status: Sequence[str], profile: ModelProfile) -> str:
+    """Describe a view by the turn that showed it first and by what changed since; empty if it has to be shown whole.
+
+    Turns say what is new in the view, so that they have every line of it since the turn that showed the place.
+    """
+    place, lines = view.partition("\n")[0], divide_view(view, status)
+    start = next((index for index in reversed(range(len(turns))) if place in _shown_lines(turns[index])), None)
+    if start is None or not place.strip():
         return ""
-    lines, seen = view.splitlines(), Counter(turn.seen.splitlines())
-    rest = []
-    for line in filter(str.strip, lines):
-        if seen[line]:
-            seen[line] -= 1
-        else:
-            rest.append(line)
-    return "\n".join(rest) if 2 * len(rest) < len(lines) else None
+    shown = turns[start:]
+    length = sum(estimate_tokens(_format_whole_turn(start, 1, turn)) for turn in shown)
+    if length * LATEST_SHARE > max(profile.prompt_tokens, LATEST_SHARE * MIN_TURN // CHARACTERS_PER_TOKEN):
+        return ""  # they may be cut
+    known = Counter(one for turn in shown for one in divide_view("\n".join(_shown_lines(turn)), status, place))
+    rest = [*(Counter(lines) - known).elements()]
+    changes = [one for turn in shown[1:] for one in divide_view(turn.seen, status, place) if one.line != one.heading]
+    whole = _shown_lines(turns[start])
+    first = divide_view("\n".join(whole[whole.index(place) :]), status)
+    gone = [one for one in dict.fromkeys([*first, *changes]) if one not in lines]
+    if 2 * len(rest) >= len(lines) or len(gone) + len(changes) > MAX_CHANGES:
+        return ""
+    known_by = SHOWN_BEFORE.format(number=start + 1) if shown[1:] else "The world now is as the latest answer shows it"
+    lost = join_lines(gone, place="")  # all with their headings: a thing may have been moved to another one
+    parts = [f"without:\n{quote(lost)}"] if gone else []
+    parts += [f"with:\n{quote(join_lines(rest, place))}"] if rest else []
+    return ", ".join([known_by, *parts]) if parts else f"{known_by}."
+
+
+def _shown_lines(turn: Turn) -> list[str]:
+    return [*turn.observation.splitlines(), *turn.seen.splitlines()]
+
+
+class ViewLine(NamedTuple):
+    """A line of a view, with the heading under which it stands, such as that of the inventory; none for its status."""
+
+    heading: str
+    line: str
+
+
+def divide_view(view: str, status: Sequence[str], place: str = "") -> list[ViewLine]:
+    """Return the lines of a view with their headings; a line that ends with a colon is one.
+
+    Args:
+        view: the view, or a part of it.
+        status: beginnings of lines that have no heading (`Benchmark.status_lines`).
+        place: heading of lines before the first heading; empty for the first line of the view.
+    """
+    lines = [line for line in view.splitlines() if line.strip()]
+    heading, divided = place or (lines[0] if lines else ""), list[ViewLine]()
+    for line in lines:
+        heading = line if line.endswith(":") else heading
+        divided.append(ViewLine("" if line.startswith(tuple(status)) else heading, line))
+    return divided
+
+
+def join_lines(lines: Iterable[ViewLine], place: str) -> str:
+    """Join lines of a view, after the headings under which they stand, except for that of the place."""
+    joined = list[str]()
+    for heading, group in groupby(lines, key=lambda one: one.heading):
+        texts = [one.line for one in group]
+        joined += texts if heading in ("", place, texts[0]) else [heading, *texts]
+    return "\n".join(joined)
+
+
+SHOWN_BEFORE = "The world now is as it was shown after action {number}, and as it changed since"
+
+MAX_CHANGES = 4
+"""Maximum number of lines of a view that changed since it was shown whole; after more of them it is shown again.
+
+More are hard to put together, also for a strong model.
+"""
 
 
 def format_world(view: str) -> str:

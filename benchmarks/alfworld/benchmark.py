@@ -34,7 +34,8 @@ from certigraph.adapters.files import (
 from certigraph.adapters.json_lines import parse_json
 from certigraph.adapters.models.experts import demonstration_expert
 from certigraph.adapters.processes import library_lock
-from certigraph.adapters.protocols import Benchmark, Environment, Factors, Limits, Responder
+from certigraph.adapters.protocols import Benchmark, Decision, Environment, Factors, Limits, Responder
+from certigraph.benchmarks.alfworld.conditions import WORDINGS, decide_condition
 from certigraph.benchmarks.alfworld.factors import AlfworldFactors
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Action, Observation, Scores, Task
@@ -482,6 +483,7 @@ class ALFWorld(Benchmark):
     name = "alfworld"
     signals_goal = True
     briefing = BRIEFING
+    wordings = WORDINGS
     limits = Limits(steps=50, options=60)
     """Steps are what papers usually allow; they were not checked against a source."""
 
@@ -531,6 +533,10 @@ class ALFWorld(Benchmark):
     def expert(self) -> Responder:
         """Return the scripted model `scripted:expert`: it follows the planner, which knows the complete world."""
         return demonstration_expert(self.demonstration)
+
+    def decide(self, condition: str, observation: Observation, view: str) -> Decision | None:
+        """Decide a condition by the game's reply and by what the view shows; None if they do not settle it."""
+        return decide_condition(condition, observation, view)
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Return the success rate with its standard error, and the success rate of each task type."""

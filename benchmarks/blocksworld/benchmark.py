@@ -20,7 +20,8 @@ from certigraph.adapters.files import (
     read_text,
     unknown_task_error,
 )
-from certigraph.adapters.protocols import Benchmark, Environment, Factors, Responder
+from certigraph.adapters.protocols import Benchmark, Decision, Environment, Factors, Responder
+from certigraph.benchmarks.blocksworld.conditions import WORDINGS, decide_in_view
 from certigraph.benchmarks.blocksworld.domain import (
     HAND_EMPTY,
     MOVES,
@@ -383,6 +384,7 @@ class BlocksWorld(Benchmark):
     """
 
     name = "blocksworld"
+    wordings = WORDINGS
     instant = True
     signals_goal = True
 
@@ -461,6 +463,10 @@ class BlocksWorld(Benchmark):
     def expert(self) -> Responder | None:
         """Return the scripted model `scripted:expert`: it computes correct answers from what operators read."""
         return answer_request
+
+    def decide(self, condition: str, observation: Observation, view: str) -> Decision | None:
+        """Decide a condition by the state that the view describes; None if its wording is not that of facts."""
+        return decide_in_view(condition, view or observation.text)
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Return the rate of solved tasks with its standard error, and the rate of runs that ended by their goal.

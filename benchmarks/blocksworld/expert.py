@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from certigraph.adapters.models.experts import chained_nodes, minimal_answer, unchanged_revision
+from certigraph.adapters.models.experts import TARGET_FIELD, chained_nodes, minimal_answer, unchanged_revision
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.scripts import current_situation
 from certigraph.adapters.protocols import MIN_NODES
@@ -242,8 +242,10 @@ def answer_at(at: BlocksPosition, form: Schema) -> Any:
 
 def _answer_choice(at: BlocksPosition, fields: Schema) -> FormAnswer:
     field = "choice" if "choice" in fields else "action"
-    move = format_move(_next_move(at, fields[field].get("enum", ())))
-    return {"thought": "it leads to the goal", field: move} if "thought" in fields else {field: move}
+    answer = {field: format_move(_next_move(at, fields[field].get("enum", ())))}
+    if TARGET_FIELD in fields:
+        answer[TARGET_FIELD] = "holds" if is_fulfilled(at.target, at.state) else "open"
+    return {"thought": "it leads to the goal", **answer} if "thought" in fields else answer
 
 
 def _answer_plan(at: BlocksPosition, fields: Schema) -> FormAnswer:

@@ -9,12 +9,21 @@ from pydantic import ValidationError
 
 from certigraph.adapters.benchmarks import check_configuration
 from certigraph.adapters.extras import check_packages
-from certigraph.adapters.protocols import Benchmark, Factors, Limits, Operator, Responder
+from certigraph.adapters.matching import is_focus
+from certigraph.adapters.protocols import Benchmark, Decision, Factors, Limits, Operator, Responder
 from certigraph.benchmarks.scienceworld import splits
+from certigraph.benchmarks.scienceworld.conditions import decide_condition
 from certigraph.benchmarks.scienceworld.factors import ScienceWorldFactors
-from certigraph.benchmarks.scienceworld.names import find_action, find_meanings, select_visible
+from certigraph.benchmarks.scienceworld.names import (
+    carry_over_names,
+    find_action,
+    find_meanings,
+    is_in_view,
+    select_likely,
+    select_visible,
+)
 from certigraph.benchmarks.scienceworld.pool import load_goal
-from certigraph.benchmarks.scienceworld.prompts import BRIEFING, PLACES, SYNONYMS
+from certigraph.benchmarks.scienceworld.prompts import BRIEFING, PLACES, SYNONYMS, WORDINGS
 from certigraph.benchmarks.scienceworld.recordings import load_gold_recording
 from certigraph.benchmarks.scienceworld.simulator import check_java
 from certigraph.benchmarks.scienceworld.splits import (
@@ -27,7 +36,7 @@ from certigraph.benchmarks.scienceworld.splits import (
 )
 from certigraph.benchmarks.scienceworld.world import ScienceWorld
 from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Task
+from certigraph.state.records import Observation, Task
 from certigraph.state.trajectory import Footer
 
 TDP = "tdp"
@@ -66,12 +75,13 @@ class ScienceWorldBenchmark(Benchmark):
     status_lines = ("Rooms seen: ", "Score: ", "Moves used: ", "Actions used: ")
     signals_goal = True
     replans_undone = True
+    free_names = True
     synonyms: Mapping[str, str] = SYNONYMS
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:
         check_configuration("scienceworld", config, self.configurations)
-        self.grounded = config != "paper"
-        """Whether the SDP operators have extensions that the SDP paper does not describe."""
+        self.config = config
+        self.wordings = "" if config == "paper" else WORDINGS
         self.drafted = self.shortlists = config == "drafted"
         """Whether the operators suit a model too small to plan and to write actions.
 
@@ -178,6 +188,28 @@ class ScienceWorldBenchmark(Benchmark):
         setting = EpisodeSetting.model_validate(task.constants)
         return list(load_gold_recording(setting.task, setting.variation, setting.simplification).actions)
 
+    def decide(self, condition: str, observation: Observation, view: str) -> Decision | None:
+        """Decide a condition by the reply and the view, if it is in one of the wordings of `conditions.py`."""
+        return decide_condition(condition, observation, view)
+
+    def is_ready(self, action: str, view: str) -> bool:
+        """Return whether an action may be taken without a look: not a focus on what the view shows by another name.
+
+        A wrong focus ends everything.
+        """
+        named = action
+        for listed, substance in self.shown_names(view).items():
+            named = named.replace(listed, substance)
+        return not is_focus(action) or is_in_view(named, view)
+
+    def likely_meanings(self, written: str, options: Sequence[str]) -> Sequence[str]:
+        """Return the options without those that pick up what is carried already, which would change nothing."""
+        return select_likely(written, options)
+
+    def carry_over(self, action: str, written: str, meant: str) -> str:
+        """Return an action with the names that the simulator has for the things of another one."""
+        return carry_over_names(action, written, meant)
+
     def find_action(self, written: str, actions: Sequence[str], view: str) -> str | None:
         """Return an action as written if it has the world's verb and names its things as the view shows them.
 
@@ -210,4 +242,4 @@ class ScienceWorldBenchmark(Benchmark):
     def _operators(self) -> Mapping[str, Operator]:
         from certigraph.benchmarks.scienceworld.operators import create_operators
 
-        return create_operators(grounded=self.grounded, drafted=self.drafted)
+        return create_operators(self.config)

@@ -18,6 +18,8 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from certigraph.adapters.models.experts import (
+    BRINGS_FIELD,
+    TARGET_FIELD,
     AnswerFunction,
     action_answer,
     candidates_answer,
@@ -30,6 +32,7 @@ from certigraph.adapters.protocols import MIN_NODES, Responder, StateCheck
 from certigraph.benchmarks.scienceworld.recordings import GoldRecording, load_gold_recording
 from certigraph.benchmarks.scienceworld.splits import EpisodeSetting
 from certigraph.benchmarks.scienceworld.world import normalise_text
+from certigraph.nodes.actions import NOTHING
 from certigraph.state.records import Step
 
 # Segments of a gold path: the expert's plans, subtasks and sub-tasks name the world states at their ends.
@@ -99,6 +102,8 @@ class GoldProgress(NamedTuple):
     """Segment that the text of the subtask (STEP) or sub-task (TDP) names; None if it names none."""
     tail: tuple[str, ...]
     """Remaining predicates of the SDP plan, the current one first; without the mark of repetitions."""
+    target: int
+    """Number of the current predicate in the plan, from 1."""
     check: Callable[[str], StateCheck | None]
     """Checks a condition in the simulator's state at this moment; None if the state does not decide it."""
 
@@ -123,7 +128,8 @@ def gold_progress(state: Mapping[str, Any], gold: GoldSource) -> GoldProgress:
     tail = tuple(predicate.text.removesuffix(REPEATED_SUFFIX) for predicate in plan)
     situation = current_situation() or Situation("", 0, state)
     done = count_done(path.actions, state["history"])
-    return GoldProgress(path, done, score, find_segment(assigned, path), tail, situation.check_state)
+    target = state.get("head", 0) + 1
+    return GoldProgress(path, done, score, find_segment(assigned, path), tail, target, situation.check_state)
 
 
 # Answers to TDP's operators, which decompose a task, plan, supervise and revise.
@@ -162,9 +168,6 @@ def answer_progress(position: GoldProgress, form: dict[str, Any]) -> Any:
 # The expert.
 
 IDLE_ACTION = "look around"
-TARGET_FIELD = "target"
-"""Field of a form for actions that says how the target stands."""
-
 MAX_SUBTASK_ACTIONS = 8
 """Maximum number of actions of a subtask; after this many, STEP by default replaces a subtask by a finer one."""
 
@@ -200,8 +203,11 @@ def _answer_subtask(position: GoldProgress, form: dict[str, Any]) -> Any:
 
 def _answer_action(position: GoldProgress, form: dict[str, Any]) -> Any:
     if TARGET_FIELD in form["properties"] and _holds_already(position):
-        return {"thought": "the world's state says so", TARGET_FIELD: "holds", "action": ""}
-    return action_answer(_next_action(position), form, "the gold path says so", last=len(position.remaining) <= 1)
+        return {"thought": "the world's state says so", TARGET_FIELD: "holds", "action": "", "choice": NOTHING}
+    answer = action_answer(_next_action(position), form, "the gold path says so", last=len(position.remaining) <= 1)
+    target = find_segment(position.tail[0], position.gold) if position.tail else None
+    brings = BRINGS_FIELD in form["properties"] and target is not None and target.last == position.done + 1
+    return {**answer, BRINGS_FIELD: position.target} if brings else answer
 
 
 def _answer_proposals(position: GoldProgress, form: dict[str, Any]) -> Any:

@@ -85,6 +85,23 @@ def find_meanings(written: str, actions: Sequence[str]) -> list[str]:
     return []
 
 
+def select_likely(written: str, options: Sequence[str]) -> list[str]:
+    """Return the distinct options of the world that a written action may mean, by what the briefing says.
+
+    Of things of one name that which is carried is meant, and to pick up one that is not. A focus says which.
+    """
+    distinct, text = list(dict.fromkeys(options)), translate(written)
+    if is_focus(text):
+        return distinct
+    picks_up = text.startswith("pick up ")
+    return [one for one in distinct if _is_carried(one) is not picks_up] or distinct
+
+
+def _is_carried(option: str) -> bool:
+    """Return whether the first thing of an option of the world is carried: "seed (in jar, in inventory, in agent)"."""
+    return "in inventory" in option.partition("(")[2].partition(")")[0]
+
+
 def select_visible(actions: Sequence[str], view: str) -> list[str]:
     """Return the actions without those on things that the view shows to be out of sight, which the world lists too.
 
@@ -172,8 +189,17 @@ def _rename(part: str, names: Mapping[str, str]) -> str:
 def _may_mean_things(verb: str, named: Sequence[str], other_verb: str, *others: str) -> bool:
     if verb != other_verb or len(named) != len(others):
         return False
-    pairs = [(tokens(one), tokens(other)) for one, other in zip(named, others, strict=True)]
-    return all(one and other and (one <= other or other <= one) for one, other in pairs)
+    return all(map(_may_be_same, named, others))
+
+
+def _may_be_same(written: str, listed: str) -> bool:
+    """Return whether a listed name may be a written one, because one of them has all words of the other.
+
+    What a written name says of a thing, as in "orange seed in flower pot", is not the thing.
+    """
+    words, others = tokens(written), tokens(listed)
+    noun = _without_qualifier(written).rpartition(" ")[2]
+    return bool(others) and (words <= others or (others <= words and noun in others))
 
 
 def is_in_view(action: str, view: str, known: Container[str] = ()) -> bool:
@@ -197,6 +223,8 @@ def _is_shown(thing: str, view: str, *, whole: bool) -> bool:
         return _is_shown(placed[1], part, whole=False)
     holder, _, content = map(re.escape, thing.partition(" containing "))
     if whole:  # a focus cannot be undone: one thing, and the name has to be the world's
+        stage, _, kind = map(re.escape, thing.partition(" "))  # "seedling pea plant": "pea plant in the seedling stage"
+        patterns += [rf"\b{kind} in the {stage} stage\b"] if kind else []
         return any(re.search(pattern, view, re.MULTILINE) for pattern in patterns) or _is_only_content(thing, view)
     if content:
         patterns.append(rf"\b{holder} \(containing (?:an? substance called )?{content}\)")

@@ -1,11 +1,9 @@
 """The SDP operators for ScienceWorld (SDP, appendix A.3).
 
-In `scienceworld:paper`, the prompts of Propose and Replan list the rooms, and that of Replan also the rejected actions.
-Realize lets the model write an action freely. Validate has three shortcuts before it asks the model, and the model's
-verdict never covers the goal. The default adds a draft of the plan from the task's sentences (`draft_conditions`), the
-world's own words for a written action (`resolve_action`), and rules for conditions that the world's reply decides
-exactly (`decide_condition`). `scienceworld:drafted` is for small models: the draft is the plan, and Realize chooses
-among actions of the kind that the target needs (`select_target_actions`).
+By default they are the generic ones, but for the goal, which is the score, and the rooms. In `scienceworld:paper`,
+Realize lets the model write one action. Validate has three shortcuts before it asks the model, whose verdict never
+covers the goal. `scienceworld:drafted` is for small models: the plan is drafted from the task's sentences
+(`draft_conditions`), and Realize chooses among actions of the kind that the target needs (`select_target_actions`).
 """
 
 import re
@@ -18,9 +16,8 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.encoders import find_encoder
 from certigraph.adapters.episodes import admissible_actions
-from certigraph.adapters.matching import NONE_OF_THESE, select_actions
-from certigraph.adapters.models.calls import choose, is_played_by_script
-from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote
+from certigraph.adapters.matching import select_actions
+from certigraph.adapters.models.prompts import bullet_list, quote
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.benchmarks.scienceworld import prompts
@@ -34,18 +31,16 @@ from certigraph.benchmarks.scienceworld.conditions import (
     parse_condition,
 )
 from certigraph.benchmarks.scienceworld.factors import find_kind
-from certigraph.benchmarks.scienceworld.names import carry_over_names
-from certigraph.benchmarks.scienceworld.world import PENDING_QUESTION
-from certigraph.nodes.actions import CHECK_ACTION, UNREACHABLE_ACTION, ask_actions, choose_action
+from certigraph.benchmarks.scienceworld.world import QUESTION_PREFIX
+from certigraph.nodes.actions import ask_action, choose_action
 from certigraph.nodes.conditions import ask_plan, ask_rest_of_plan
-from certigraph.nodes.decisions import next_upcoming, resolve_action
-from certigraph.nodes.verdicts import ask_verdict
+from certigraph.nodes.verdicts import VerdictForm, ask_verdict
 from certigraph.state.defaults import MATCHING_ENCODER
-from certigraph.state.records import CHECK, WRITTEN, Action, Observation, Predicate, Verdict
+from certigraph.state.records import Action, Observation, Predicate, Verdict
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView, needs_rest_of_plan
 
-# Draft of a plan from the orders in the task's sentences. It is shown to the model that proposes the plan, which keeps,
-# completes or replaces it. This is not in the SDP paper, where the model writes the plan from the task alone.
+# Draft of a plan from the orders in the task's sentences: the plan of a model too small to write one. This is not in
+# the SDP paper, where the model writes the plan from the task alone.
 
 _ROOM = "|".join(ROOMS)
 _SENTENCE = re.compile(r"(?<=\.)\s+|, (?=place|put|move|focus)", re.IGNORECASE)
@@ -246,6 +241,8 @@ def _mentions_focus(text: str) -> bool:
 
 GOAL = Predicate(text="The task is completed: the score is 100.", kind="goal")
 
+ROOMS_NOTE = f"Rooms of the house: {', '.join(ROOMS)}. There are no others."
+
 FOCUS = "focus on "
 """Beginning of an action that focuses on a thing."""
 
@@ -256,90 +253,53 @@ REJECTED = "rejected"
 """Evidence of a verdict on an action that the world rejected."""
 
 
-def create_operators(*, grounded: bool, drafted: bool) -> Mapping[str, Operator]:
-    """Create the SDP operators propose, realize, validate and replan, by name.
+def create_operators(config: str) -> Mapping[str, Operator]:
+    """Create the SDP operators of a configuration by name.
 
     Args:
-        grounded: whether they have extensions that the SDP paper does not describe.
-        drafted: whether they suit a model too small to plan and to write actions.
+        config: "paper": propose, realize, validate and replan of the SDP paper; "drafted": those for a model too small
+            to plan and to write actions; any other: those that know more than the generic ones do.
     """
+    drafted, paper = config == "drafted", config == "paper"
 
     async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
-        hint = draft_conditions(state["task"].goal) if grounded else []
-        if hint and drafted:
-            return {"plan": _append_goal(hint)}
-        return await ask_plan(state, runtime, goal=GOAL, notes=_planning_notes(hint, worded=grounded))
+        if drafted and (conditions := draft_conditions(state["task"].goal)):
+            return {"plan": _append_goal(conditions)}
+        return await ask_plan(state, runtime, goal=GOAL, notes=ROOMS_NOTE)
 
     async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
         remaining = [] if needs_rest_of_plan(state) else _remaining_conditions(state)
         if remaining and drafted:
             return {"plan": _append_goal(remaining)}
-        refused = [attempt for attempt in state["attempts"] if attempt.verdict.evidence == REJECTED]
-        named = bullet_list(dict.fromkeys(attempt.action.text for attempt in refused))
+        refused = [one for one in state["turns"] if not (one.accepted or one.observation.startswith(QUESTION_PREFIX))]
+        named = bullet_list(dict.fromkeys(turn.action for turn in refused))
         findings = prompts.REFUSED.format(actions=quote(named)) if refused else ""
-        notes = _planning_notes((), worded=grounded)
-        return await ask_rest_of_plan(state, runtime, goal=GOAL, notes=notes, findings=findings)
+        return await ask_rest_of_plan(state, runtime, goal=GOAL, notes=ROOMS_NOTE, findings=findings)
 
     async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
         if drafted:
             return {"action": await _choose_action(state, FEW_OPTIONS, runtime)}
-        if grounded and (evident := await _find_evident_action(state, runtime)):
-            return {"action": evident, "upcoming": state["upcoming"]}
-        if following := await next_upcoming(state["upcoming"], state["evidence"].view, state["task"], runtime):
-            return {"action": following, "upcoming": state["upcoming"][1:]}
-        written, *upcoming = await ask_actions(state, runtime, several=grounded)
-        action = await _resolve_action(written, state, runtime) if grounded and written.kind != CHECK else written
-        return {"action": action, "upcoming": [_carry_over(one, action) for one in upcoming]}
+        return {"action": await ask_action(state, runtime)}
 
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        tail, observation = state["tail"], state["observation"]
-        verdict = _judge_by_shortcut(tail, observation)
+        verdict = _judge_by_shortcut(state["tail"], state["observation"])
         if drafted and verdict is None:
-            verdict = _judge_draft(tail, observation, state["evidence"].view)
-        elif grounded and len({*_pending_options(observation)}) == 1:
-            verdict = Verdict(depth=0, pending=True)  # there is nothing to choose, and nothing was done yet
-        elif grounded and (verdict is None or observation.solved):
-            verdict = _judge_by_rules(tail, observation, state["evidence"].view)
-            if observation.solved:
-                verdict = _pass_to_goal(state)
-            elif verdict is None or not _is_final(verdict, state, runtime):
-                by_model = await _ask_verdict(state, runtime, grounded=True)
-                verdict = by_model if verdict is None or by_model.depth >= verdict.depth else verdict
-        return {
-            "verdict": verdict or await _ask_verdict(state, runtime, grounded=False),
-            "upcoming": state["upcoming"],
-        }
+            verdict = _judge_draft(state["tail"], state["observation"], state["evidence"].view)
+        return {"verdict": verdict or await _ask_verdict(state, runtime, form="plain")}
 
-    return {"propose": propose, "realize": realize, "validate": validate, "replan": replan}
+    async def validate_always(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
+        verdict = _judge_by_shortcut(state["tail"], state["observation"])
+        return {"verdict": verdict or await _ask_verdict(state, runtime, form="full")}
+
+    if drafted or paper:
+        return {"propose": propose, "realize": realize, "validate": validate, "replan": replan}
+    return {"propose": propose, "validate_always": validate_always, "replan": replan}
 
 
-async def _ask_verdict(state: ValidateView, runtime: Runtime[Context], *, grounded: bool) -> Verdict:
+async def _ask_verdict(state: ValidateView, runtime: Runtime[Context], *, form: VerdictForm) -> Verdict:
     judged = [predicate for predicate in state["tail"] if predicate.kind != "goal"]
-    plain = not grounded
-    return await ask_verdict(state, runtime, tail=judged, notes=_verdict_notes(state, plain=plain), plain=plain)
-
-
-def _is_final(verdict: Verdict, state: ValidateView, runtime: Runtime[Context]) -> bool:
-    """Return whether a verdict by rules stands without the model.
-
-    A rule that finds the target unmet neither ends a chain of actions, nor says what was met in its course, nor whether
-    the target can still be reached. A script judges all conditions by the world's state, so that asking it is free.
-    """
-    if is_played_by_script("validator", runtime):
-        return False
-    alone = state["chained"] == 1 and not state["upcoming"]
-    return bool(verdict.depth) or (alone and state["action"] != UNREACHABLE_ACTION)
-
-
-def _planning_notes(hint: Sequence[str], *, worded: bool) -> str:
-    parts = [f"Rooms of the house: {', '.join(ROOMS)}. There are no others."]
-    parts += [*([prompts.WORDINGS] if worded else []), *([prompts.DRAFT.format(draft="\n".join(hint))] if hint else [])]
-    return "\n".join(parts)
-
-
-def _pending_options(observation: Observation) -> Sequence[str]:
-    options = observation.data.get("options", ()) if observation.data.get("result") == "ambiguous" else ()
-    return [str(option) for option in options] if isinstance(options, list) else []
+    notes = _verdict_notes(state, plain=form == "plain")
+    return await ask_verdict(state, runtime, tail=judged, notes=notes, form=form)
 
 
 def _verdict_notes(state: ValidateView, *, plain: bool) -> str:
@@ -366,54 +326,6 @@ def _append_goal(texts: Sequence[str]) -> list[Predicate]:
     return [*(Predicate(text=text) for text in texts), GOAL]
 
 
-async def _find_evident_action(state: RealizeView, runtime: Runtime[Context]) -> Action | None:
-    """Return an action about which no model need be asked; None if one must be."""
-    if PENDING_QUESTION in state["evidence"].view:
-        options = await admissible_actions(runtime)
-        return Action(text=options[0]) if len(options) == 1 else None
-    if state["upcoming"]:
-        return None
-    if not state["attempts"]:
-        decision = decide_condition(state["target"].text, Observation(text=""), state["evidence"].view)
-        return CHECK_ACTION if decision is not None and decision.holds else None
-    latest = state["attempts"][-1]
-    if latest.verdict.evidence != REJECTED or latest.action.written:
-        return None
-    meaning = await _resolve_action(latest.action, state, runtime, refused=True)
-    return meaning if meaning != latest.action else None
-
-
-async def _resolve_action(
-    written: Action, state: RealizeView, runtime: Runtime[Context], *, refused: bool = False
-) -> Action:
-    """Return the world's action that the model meant, before a step is spent; its own words if that is not clear.
-
-    The world accepts more names than it lists. So what resembles nothing is sent as it is.
-    """
-    view, task = state["evidence"].view, state["task"]
-    resolution = await resolve_action(written.text, view, task, runtime, similar=False, refused=refused)
-    text = resolution.action or await _ask_meaning(written.text, resolution.candidates, state, runtime)
-    return Action(text=text, args={WRITTEN: written.text}) if text != written.text else written
-
-
-def _carry_over(following: Action, resolved: Action) -> Action:
-    """Return an action of a chain with the names that its first action was given in place of wrong ones."""
-    text = carry_over_names(following.text, resolved.written, resolved.text) if resolved.written else following.text
-    return Action(text=text, args={WRITTEN: following.text}) if text != following.text else following
-
-
-async def _ask_meaning(written: str, candidates: Sequence[str], state: RealizeView, runtime: Runtime[Context]) -> str:
-    options = [*candidates, NONE_OF_THESE]
-    question = prompts.MEANINGS.format(
-        target=state["target"].text,
-        view=quote(state["evidence"].view),
-        written=quote(written),
-        actions=quote(bullet_list(options)),
-    )
-    chosen = await choose(build_prompt(runtime, question), options, role="executor", runtime=runtime)
-    return written if chosen == NONE_OF_THESE else chosen
-
-
 async def _choose_action(state: RealizeView, few: int, runtime: Runtime[Context]) -> Action:
     # One of the actions of the target's kind that were not tried for it; the model is not asked if only one is left.
     tried = {attempt.action.text for attempt in state["attempts"]}
@@ -427,7 +339,7 @@ async def _choose_action(state: RealizeView, few: int, runtime: Runtime[Context]
         lambda: select_actions(queries, exclude_focus(untried), most=most, encoder=find_encoder(MATCHING_ENCODER))
     )
     if not offered:
-        return (await ask_actions(state, runtime, several=False))[0]
+        return await ask_action(state, runtime)
     return (
         Action(text=offered[0]) if len(offered) == 1 else await choose_action(state, offered, runtime, may_check=False)
     )
@@ -444,22 +356,6 @@ def _judge_by_shortcut(tail: Sequence[Predicate], observation: Observation) -> V
     if tail[0].kind == "goal":
         return Verdict(depth=0, reason=f"the score is {observation.data.get('score')} of 100", decided_by="code")
     return None
-
-
-def _pass_to_goal(state: ValidateView) -> Verdict:
-    # In the SDP paper, a solved world certifies the rest of the plan. Here the goal, and what the rules decide, by the
-    # view and by all answers since the latest verdict.
-    tail, observation, view = state["tail"], state["observation"], state["evidence"].view
-    answers = [observation, *(Observation(text=turn.observation) for turn in state["turns"])]
-    held = takewhile(lambda p: _is_decided(p, answers, view), (p for p in tail if p.kind != "goal"))
-    skipped = max(len(tail) - 1 - len(list(held)), 0)
-    evidence, reason = observation.text, "the score is 100"
-    return Verdict(depth=len(tail), skipped=skipped, reason=reason, evidence=evidence, decided_by="code")
-
-
-def _is_decided(predicate: Predicate, answers: Sequence[Observation], view: str) -> bool:
-    decisions = (decide_condition(predicate.text, answer, view) for answer in answers)
-    return any(decision is not None and decision.holds for decision in decisions)
 
 
 def _judge_draft(tail: Sequence[Predicate], observation: Observation, view: str) -> Verdict | None:
@@ -496,14 +392,3 @@ def _decide_drafted(text: str, observation: Observation, view: str) -> Decision 
 
 FOCUSED_REPLY = "You focus on the "
 """Beginning of the world's reply to a focus."""
-
-
-def _judge_by_rules(tail: Sequence[Predicate], observation: Observation, view: str) -> Verdict | None:
-    # Verdict from what the world answered and shows; None if the rules do not decide the first condition.
-    decisions = (None if p.kind == "goal" else decide_condition(p.text, observation, view) for p in tail)
-    decided = list(takewhile(lambda decision: decision is not None and decision.holds, decisions))
-    quotes = list(dict.fromkeys(decision.quote for decision in decided if decision))
-    if decided:
-        return Verdict(depth=len(decided), evidence="; ".join(quotes), decided_by="code")
-    first = None if tail[0].kind == "goal" else decide_condition(tail[0].text, observation, view)
-    return Verdict(depth=0, reason=first.quote, evidence=first.quote, decided_by="code") if first else None

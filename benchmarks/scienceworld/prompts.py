@@ -10,14 +10,14 @@ what you carry. Things may be inside others; a closed container hides what is in
 
 Forms of actions, where OBJ, ROOM and the like stand for names that the world shows:
 teleport to ROOM - be in another room at once; go to ROOM - walk to a room next door
-look around - see the room again, which is shown after every action anyway
+look around - see the room, which is shown after every action anyway
 look at OBJ, look in OBJ - see more of a thing
 inventory - what you carry; pick up OBJ - carry a thing; put down OBJ - leave it here
 move OBJ to OBJ - put a thing into or onto another; pour OBJ into OBJ - what the first thing contains into the second
 dunk OBJ into OBJ; mix OBJ - let the things inside a container react
 open OBJ, close OBJ - doors and containers; activate OBJ, deactivate OBJ - turn devices on or off
-connect OBJ to OBJ, disconnect OBJ - terminals of wires, batteries, bulbs, switches: black wire terminal 1, battery
-anode; a thing that is to be tested takes part under its own name
+connect OBJ to OBJ - terminals of wires, batteries, bulbs, switches: black wire terminal 1, battery anode; a thing that
+is to be tested takes part under its own name; disconnect OBJ - a whole wire or thing
 use OBJ on OBJ - a tool on a thing: a thermometer measures its temperature; what is shown beside the thermometer itself
 is no measurement
 read OBJ - books, notes, recipes; eat OBJ; flush OBJ
@@ -29,17 +29,23 @@ How the world works:
   to it, such as reaching a room that helps. It may begin above 0, and points alone prove nothing.
 - Focus only on what the task, or your assignment as a part of it, says, when it says so: focusing on a wrong thing ends
   everything at once. A focus may be written ahead: it is sent only if its thing is then shown by that very name.
-- To do something with a thing, first be in its room. Things that fit in a hand can be picked up and carried along.
+- Where moves are counted, an action costs one, looking at or into a thing included, wait 11 and wait1 2; look around,
+  inventory and actions that the world does not know cost none.
+- To do something with a thing, first be in its room. Things that fit in a hand can be picked up and carried along. A
+  name is shown once for each thing of that name; moving one takes it from where it is, also from where it was just put.
+- A door is shown as closed only if it is closed; animals leave through open ones.
 - A change of the state of matter shows in the name of a substance.
-- Every action takes a moment: what the world shows now is one moment newer than the answer to the last action.
+- Every action takes a moment: what the world shows now is one moment newer than the answer to the last action. After
+  the last connection of a circuit, let two moments pass before you judge it.
 - A sink gives water when it is activated; a stove, an oven or a furnace heats what is in or on it once it is
   activated; a fridge or freezer cools what is in it. Heating, cooling and growing take time: look again, or wait.
-- Living things are plants and animals, at every stage of their life: egg, seed, seedling, young, adult. An egg counts
-  as an animal, a picked fruit neither as a plant nor as alive. Seeds need soil and water. Actions name them by stage
-  and kind: adult pea plant, for what is shown as a pea plant in the adult stage.
+- Living things are plants and animals, at every stage of their life, such as egg, seed, seedling, juvenile, adult. An
+  egg counts as an animal, a picked fruit neither as a plant nor as alive. Seeds need soil and water. Actions name them
+  by stage and kind: adult pea plant, for what is shown as a pea plant in the adult stage.
 - The boxes that answers go into are named by their colour.
-- Of things with one name, say which: ceramic cup containing tea, orange in bowl, drawer in counter. Of those that
-  are equal in this too, any one is taken.
+- Of things with one name, say which: ceramic cup containing tea, cup containing water and salt, orange in bowl, seed in
+  inventory, drawer in counter. Where you do not, one that you carry is meant, or to pick up one that you do not carry.
+  Of those that are equal in this too, any one is taken.
 """
 
 PLACES = """
@@ -57,7 +63,7 @@ Where things usually are:
 SYNONYMS = {
     **dict.fromkeys(("take", "get", "grab"), "pick up"),
     **dict.fromkeys(("put", "place", "insert"), "move"),
-    "put down": "drop",
+    "put down": "put down",
     **dict.fromkeys(("turn on", "switch on"), "activate"),
     **dict.fromkeys(("turn off", "switch off"), "deactivate"),
     **dict.fromkeys(("walk to", "enter", "travel to", "head to", "go through"), "go to"),
@@ -68,17 +74,13 @@ SYNONYMS = {
 """Verb that a model may write -> verb of the world; used to match a written action to the admissible ones."""
 
 WORDINGS = """\
-Wordings that can be checked without doubt: The agent is in ROOM. The location of THING is known. THING is in focus. The
-inventory contains THING. THING is in THING (a substance in its container, too). THING is on THING. THING is turned on
-(if the world shows whether it is).
-Use others where the task needs them: for what is heated, cooled, melted, boiled, grown, mixed, connected, measured or
-read.
+The agent is in ROOM. The location of THING is known. THING is in focus. The inventory contains THING. THING is in ROOM.
+THING is in THING. THING is on THING. THING contains THING. THING is on. THING is off. THING is open. THING is closed.
+THING is broken. The temperature of THING was measured. The measured temperature of THING is above (or below) NUMBER.
+The location of what is in sight now is known. What is in a thing inside of another is in that one too.
+Call things by their full names in the world, such as adult wolf, flower pot 1, wood cup containing blue paint.
 """
-
-DRAFT = """\
-A draft, derived from the task's words alone. Keep what is right of it, and add what is missing in its place:
-{draft}
-"""
+"""Wordings of conditions that rules decide either way."""
 
 REFUSED = """\
 Actions that the world refused as they were written. A name may be wrong, or the thing may be out of reach, for example
@@ -87,16 +89,3 @@ inside something closed:
 
 NEW_ROOM = "A condition that the place of a thing is known counts as held when a new room was entered."
 """The SDP paper's rule for conditions about places (appendix A.3), used by `scienceworld:paper` only."""
-
-MEANINGS = """\
-An action was written that the world does not list. Choose the listed one that it means; a thing that was not meant is
-worse than none.
-
-The world now:
-{view}
-
-For the target "{target}" this action was written:
-{written}
-Which of these does it mean?
-{actions}
-"""

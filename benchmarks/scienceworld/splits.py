@@ -317,13 +317,6 @@ def _format_id(split: str, task: str, variation: int) -> str:
 EndReason = Literal["", "goal", "failed", "moves", "calls"]
 
 
-MOVE_COSTS = (
-    "An action costs one move and lets one moment pass, looking at or into a thing included; `wait` costs 11 and lets "
-    "11 moments pass, `wait1` 2; `look around`, `inventory` and actions that the world does not know cost none."
-)
-"""What the simulator counts as moves, for agents with a limit of moves."""
-
-
 class EpisodeTally:
     """Score, moves and calls of an episode so far. Scores range from 0 to 100; -100 is a fatal mistake."""
 
@@ -354,24 +347,28 @@ class EpisodeTally:
 
     def describe_limits(self) -> str:
         """Describe how many moves and calls the episode allows; empty if there is no limit."""
-        limit, unit = self.setting.limit, self.setting.unit
         calls = "" if self._most_calls is None else f"{self._most_calls} actions"
-        moves = f"{limit} moves" if unit == "moves" and limit is not None else ""
+        moves = f"{self._most_moves} moves" if self._most_moves is not None else ""
         allowed = " and ".join(filter(None, (moves, calls)))
-        return f"An episode allows {allowed}. {MOVE_COSTS if moves else ''}".strip() if allowed else ""
+        return f"An episode allows {allowed}." if allowed else ""
 
     @property
     def _most_calls(self) -> int | None:
         calls = (self.setting.calls, self.setting.limit if self.setting.unit == "calls" else None)
         return min((n for n in calls if n is not None), default=None)
 
-    def describe(self) -> str:
-        """Describe the score, and what is used and left of the episode's moves and calls, with the price of waiting."""
+    @property
+    def _most_moves(self) -> int | None:
+        # The simulator ends an episode when a move goes beyond the limit, so that one more is made.
         limit, unit = self.setting.limit, self.setting.unit
+        return limit + 1 if unit == "moves" and limit is not None else None
+
+    def describe(self) -> str:
+        """Describe the score, and what is used and left of the episode's moves and calls."""
         lines = [f"Score: {self.score} of 100."]
-        if unit == "moves":
-            left = "" if limit is None else f", {max(limit - self.moves, 0)} left"
-            lines.append(f"Moves used: {self.moves}{left}. {MOVE_COSTS}")
+        if self.setting.unit == "moves":
+            left = "" if self._most_moves is None else f", {max(self._most_moves - self.moves, 0)} left"
+            lines.append(f"Moves used: {self.moves}{left}.")
         if (most := self._most_calls) is not None:
             lines.append(f"Actions used: {self.calls}, {max(most - self.calls, 0)} left.")
         return "\n".join(lines)

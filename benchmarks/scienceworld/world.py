@@ -49,6 +49,9 @@ _ROOM = re.compile(
     r"(?:This room is called|This outside location is called|You (?:move|teleport) to|You move through .*? to) "
     r"the (.+?)\."
 )
+_MEASURED = re.compile(r"the thermometer measures a temperature of (-?\d+) degrees celsius", re.IGNORECASE)
+_MEASURING = re.compile(r"^use thermometer.* on (?:the )?(.+?)\.?$", re.IGNORECASE)
+"""Patterns of the reply to a measurement, and of the action with what is measured."""
 _EVERYWHERE = ("the agent", "a substance called air", "In it, you see:", "You also see:")
 _EMPTY = re.compile(r" \(containing nothing\)| On the [a-z ]+ is: nothing\.| \(that is open\)")
 _EXCEPTION = re.compile(r"ERROR: |(?:[a-z]+\.)+[A-Z]\w*(?:Exception|Error)\b")
@@ -92,9 +95,14 @@ def parse_room(reply: str) -> str:
 
 
 def simplify_view(text: str) -> str:
-    """Shorten the description of a room or an inventory for a prompt: drop what every room has and no task needs."""
+    """Shorten the description of a room or an inventory for a prompt: drop what every room has and no task needs.
+
+    The simulator gives a wire and what its terminals are connected to without anything between them, as in "a black
+    wireits terminal 1 is connected to". The shortened description separates them as that of any other part.
+    """
     lines = (" ".join(line.split()) for line in text.splitlines())
-    return _EMPTY.sub("", "\n".join(line for line in lines if line and line not in _EVERYWHERE))
+    shown = _EMPTY.sub("", "\n".join(line for line in lines if line and line not in _EVERYWHERE))
+    return re.sub(r"(?<=\bwire)(?=its terminal \d)", ". ", shown)
 
 
 def is_exception(reply: str) -> bool:
@@ -131,6 +139,10 @@ def _with_lock(method: "Callable[Concatenate[ScienceWorld, P], T]") -> "Callable
     return cast("Callable[Concatenate[ScienceWorld, P], T]", locked)
 
 
+_LISTING = "(list the valid actions)"
+"""Entry among the inputs of an episode for a listing of its valid actions."""
+
+
 class ScienceWorld(Environment):
     """Environment of one episode. It ends at score 100, at a fatal mistake (-100), or at its limit of moves or calls.
 
@@ -150,6 +162,7 @@ class ScienceWorld(Environment):
     """
 
     concurrent = False
+    listing_draws = True
 
     def __init__(self, setting: EpisodeSetting, pool: SimulatorPool = DEFAULT_POOL) -> None:
         self.setting = setting
@@ -188,7 +201,7 @@ class ScienceWorld(Environment):
             return self._refuse("The episode is over.")
         self.tally.calls += 1
         if not self.options:
-            return self._observe(self._send(action.text))
+            return self._observe(self._send(action.text), written=action.text)
         if normalise_text(action.text) == CANCEL:
             return self._observe(self._send(""), {"sent": ""})
         chosen = choose_option(action.text, self.options)
@@ -217,6 +230,7 @@ class ScienceWorld(Environment):
             return options if len(options) == 1 else [*options, CANCEL]
         if self._admissible is None:
             self._admissible = [text for text in self._live.valid_actions() if "reset" not in text and text != "task"]
+            self._inputs.append((_LISTING, ""))
         return list(self._admissible)
 
     def score(self) -> Scores:
@@ -273,12 +287,15 @@ class ScienceWorld(Environment):
         return reply
 
     def _resume(self) -> JavaSimulator:
-        # Brings another simulator to the state of the previous one by replaying all inputs.
+        # Brings another simulator to the state of the previous one by replaying all inputs, and all listings of
+        # actions, for which the simulator draws random numbers.
         simulator = self._borrow()
         try:
             self._load(simulator)
             for number, (text, reply) in enumerate(self._inputs, 1):
-                if simulator.step(text) != reply:
+                if text == _LISTING:
+                    simulator.valid_actions()
+                elif simulator.step(text) != reply:
                     differs = f"ScienceWorld gave another reply to {text!r} when step {number} was replayed"
                     raise Fault("environment", f"{differs}: start a new run")
         except BaseException:
@@ -290,12 +307,13 @@ class ScienceWorld(Environment):
     def _start(self) -> None:
         self.tally = EpisodeTally(self.setting)
         self._inputs: list[tuple[str, str]] = []
-        self.room = self.focus = ""
+        self.room = self.focus = self.focused_as = ""
+        self.measured: dict[str, float] = {}
         self.rooms: list[str] = []
         self.options: tuple[str, ...] = ()
         self._view = self._admissible = None
 
-    def _observe(self, reply: str, about: Arguments | None = None) -> Observation:
+    def _observe(self, reply: str, about: Arguments | None = None, *, written: str = "") -> Observation:
         if is_exception(reply):
             raise Fault(
                 "environment",
@@ -304,7 +322,10 @@ class ScienceWorld(Environment):
             )
         self._view = self._admissible = None
         self.room = parse_room(reply) or self.room
-        self.focus = parse_focus(reply) or self.focus
+        if focus := parse_focus(reply):
+            self.focus, self.focused_as = focus, normalise_text(written).removeprefix("focus on ")
+        if measured := _MEASURED.search(reply):
+            self.measured = {**self.measured, **{name: float(measured[1]) for name in _MEASURING.findall(written)}}
         entered = self.room not in self.rooms
         self.rooms += [self.room] if entered else []
         self.options = parse_options(reply)
@@ -319,11 +340,14 @@ class ScienceWorld(Environment):
     def _observation(self, text: str, result: ReplyKind, reward: float, extra: Arguments) -> Observation:
         data: Arguments = {**self.tally.data(), "result": result, "room": self.room, **extra}
         if self.focus:
-            data["focus"] = self.focus
+            data |= {"focus": self.focus, "focused_as": self.focused_as}
+        if self.measured:
+            data["measured"] = dict(self.measured)
         if self.options:
             data["options"] = list(self.options)
         accepted = result not in {"rejected", "ambiguous"}
         done, solved = bool(self.tally.ended), self.tally.ended == "goal"
+        data |= {"goal": f"Score: {self.tally.score} of 100."} if solved else {}
         return Observation(text=text, accepted=accepted, reward=reward, done=done, solved=solved, data=data)
 
     def _question(self) -> str:

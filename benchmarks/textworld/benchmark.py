@@ -7,7 +7,8 @@ from typing import Any
 
 from certigraph.adapters.benchmarks import check_configuration, mean_score, standard_error
 from certigraph.adapters.models.experts import demonstration_expert
-from certigraph.adapters.protocols import Benchmark, Factors, Limits, Responder
+from certigraph.adapters.protocols import Benchmark, Decision, Factors, Limits, Responder
+from certigraph.benchmarks.textworld.conditions import WORDINGS, decide_condition
 from certigraph.benchmarks.textworld.factors import TextWorldFactors
 from certigraph.benchmarks.textworld.world import (
     KINDS,
@@ -18,7 +19,7 @@ from certigraph.benchmarks.textworld.world import (
     import_textworld,
 )
 from certigraph.state.endings import UnknownName
-from certigraph.state.records import Task
+from certigraph.state.records import Observation, Task
 from certigraph.state.trajectory import Footer
 
 BRIEFING = """\
@@ -53,6 +54,7 @@ class TextWorldBenchmark(Benchmark):
     name = "textworld"
     signals_goal = True
     briefing = BRIEFING
+    wordings = WORDINGS
     status_lines = ("You are carrying nothing.",)
     simulated = True
     """Whether the world comes with its package and needs no data folder."""
@@ -113,6 +115,10 @@ class TextWorldBenchmark(Benchmark):
     def expert(self) -> Responder:
         """Return the scripted model `scripted:expert`: it follows the commands of `demonstration`."""
         return demonstration_expert(self.demonstration)
+
+    def decide(self, condition: str, observation: Observation, view: str) -> Decision | None:
+        """Decide a condition by the game's reply and by what the view shows; None if they do not settle it."""
+        return decide_condition(condition, observation, view)
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Return the mean score (fraction of a game's points) with its standard error, and the rate of games won."""

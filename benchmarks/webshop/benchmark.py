@@ -11,7 +11,8 @@ from certigraph.adapters.benchmarks import check_configuration, mean_score, stan
 from certigraph.adapters.extras import check_packages
 from certigraph.adapters.files import unknown_task_error
 from certigraph.adapters.models.experts import demonstration_expert
-from certigraph.adapters.protocols import Benchmark, Factors, Limits, Responder
+from certigraph.adapters.protocols import Benchmark, Decision, Factors, Limits, Responder
+from certigraph.benchmarks.webshop.conditions import OPTION_WORDING, WORDINGS, decide_condition
 from certigraph.benchmarks.webshop.factors import WebShopFactors
 from certigraph.benchmarks.webshop.products import (
     PRODUCTS,
@@ -35,7 +36,7 @@ from certigraph.benchmarks.webshop.world import (
     propose_keywords,
 )
 from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Action, Task
+from certigraph.state.records import Action, Observation, Task
 from certigraph.state.trajectory import Footer
 
 # Splits.
@@ -149,6 +150,7 @@ class WebShop(Benchmark):
         self.data, self._config = data, config
         self.name = f"webshop:{config}" if config else "webshop"
         self.briefing = BRIEFING
+        self.wordings = WORDINGS.format(option="" if config == PLAIN else OPTION_WORDING)
 
     def factors(self) -> Factors:
         """Return the symbolic extractor of this world."""
@@ -212,6 +214,10 @@ class WebShop(Benchmark):
         """Return the scripted model `scripted:expert`: it follows the actions of `demonstration`."""
         return demonstration_expert(self.demonstration)
 
+    def decide(self, condition: str, observation: Observation, view: str) -> Decision | None:
+        """Decide a condition by the page that is shown; None if it does not settle it."""
+        return decide_condition(condition, view, self._find_title)
+
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Return mean reward and success rate (reward 1) with standard errors, and the rate of runs with a purchase."""
         rewards = [footer.scores.value if footer.scores else 0.0 for _, footer in runs]
@@ -224,6 +230,10 @@ class WebShop(Benchmark):
 
     def _task(self, task_id: str, goal: ShopGoal) -> Task:
         return Task(benchmark=self.name, id=task_id, goal=goal.instruction, constants=goal.as_json())
+
+    def _find_title(self, asin: str) -> str | None:
+        product = self._catalogue.products.get(asin)
+        return product.title if product else None
 
     def _goal(self, task: Task) -> ShopGoal:
         try:

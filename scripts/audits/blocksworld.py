@@ -1,7 +1,7 @@
 """Audit of the rule that certifies BlocksWorld's conditions, against the simulator's state.
 
 The paths are a plan of each instance, and copies of it with one wrong action: another block, or an action that the
-world denies. After every action the rule (`domain.decide_condition`), which sees the observation alone, decides each
+world denies. After every action the rule (`BlocksWorld.decide`), which sees the observation and the view, decides each
 fact that the blocks can have, each of them in wordings that claim something else, and conjunctions.
 
 PlanBench's basic set is used where CERTIGRAPH_DATA has it, with generated instances of three to six blocks.
@@ -21,7 +21,6 @@ from certigraph.benchmarks.blocksworld.domain import (
     BlocksState,
     applicable_moves,
     clear,
-    decide_condition,
     deny_fact,
     format_fact,
     format_facts,
@@ -29,7 +28,6 @@ from certigraph.benchmarks.blocksworld.domain import (
     holding,
     on,
     ontable,
-    parse_observed,
 )
 from certigraph.state.records import Action
 
@@ -105,21 +103,22 @@ def _facts_about(blocks: Sequence[str]) -> Iterator[BlockFact]:
 
 
 def _walk(path: str, actions: Sequence[str], world: BlocksWorldEnvironment) -> Audit:
-    observation = world.reset()
+    observation, benchmark = world.reset(), BlocksWorld()
     counts, false = Counter[str](), list[str]()
     for action in actions:
         if observation.done:
             break
         observation = world.step(Action(text=action))
-        seen = parse_observed(observation.text)
         for text, holds in conditions_about(world.instance.blocks, world.state):
-            decision = decide_condition(text, seen)
+            decision = benchmark.decide(text, observation, world.view())
             if decision is None:
                 counts["undecided"] += 1
                 continue
             counts["decided"] += 1
-            counts["certified"] += decision
-            if decision != holds:
+            counts["certified"] += decision.holds
+            if decision.holds != holds:
                 counts["false"] += 1
-                false.append(f"{action!r} -> {observation.text[:80]!r}: {text!r} {decision}, the state says {holds}")
+                false.append(
+                    f"{action!r} -> {observation.text[:80]!r}: {text!r} {decision.holds}, the state says {holds}"
+                )
     return Audit(path, counts, tuple(false))

@@ -47,6 +47,7 @@ from certigraph.runtime.registry import (
     rebuild_graph,
     reranker_versions,
     shareable_context,
+    split_configuration,
     swaps_of,
 )
 from certigraph.runtime.result import BenchmarkRow
@@ -162,7 +163,7 @@ class ComparisonPlan(Record):
 
 
 def parse_methods(names: Sequence[str], swaps: Sequence[str] = ()) -> tuple[ComparedMethod, ...]:
-    """Build methods from a command line: `GRAPH` or `NAME=GRAPH`, with swaps as `NAME:SLOT=OPERATOR`.
+    """Build methods from a command line: `GRAPH`, `GRAPH:paper` or `NAME=GRAPH`, with swaps as `NAME:SLOT=OPERATOR`.
 
     Raises:
         UnknownName: a graph, slot or operator is unknown, a name is used twice, or a swap names no method.
@@ -190,7 +191,8 @@ def build_method(name: str, graph: str, swaps: Sequence[str], *, import_own: boo
     Raises:
         UnknownName: as `parse_methods` does.
     """
-    specs = dict(map(parse_swap, swaps))
+    graph, paper = split_configuration(graph)
+    specs = {**paper, **dict(map(parse_swap, swaps))}
     if graph not in GRAPHS and not import_own:
         described = {slot: spec.model_dump(mode="json") for slot, spec in specs.items()}
         return ComparedMethod(name=name, graph=graph, operators=described)

@@ -32,7 +32,7 @@ from certigraph.evaluation.comparison_summary import (
     shared_tasks,
 )
 from certigraph.evaluation.frames import Frames, RecordedRun, frames_of, select_runs, without_faults
-from certigraph.evaluation.measures import COMPARISON_METHODS, ComparisonRow, PromptTokens
+from certigraph.evaluation.measures import COMPARISON_METHODS, ComparisonRow, RoleUsage
 from certigraph.evaluation.plots import BudgetCurves, curve_rows, curves_of, draw_curves
 from certigraph.evaluation.published_matches import PUBLISHED_TITLE
 from certigraph.evaluation.replays import ReplayEstimate, estimates_of, replays_of
@@ -40,6 +40,8 @@ from certigraph.evaluation.result_tables import (
     DIFFERENCE_COLUMNS,
     ESTIMATE_COLUMNS,
     MAX_NAMED_METHODS,
+    call_bars,
+    call_table,
     comparison_line,
     figure_table,
     format_verdict,
@@ -100,14 +102,19 @@ def write_tables(
 def flatten_record(record: Mapping[str, Any]) -> dict[str, Any]:
     """Flatten a record with nested values into one line of a CSV file.
 
-    Goal precision, the share of cached tokens by role and the number of runs by ending get columns of their own.
+    Goal precision, calls and the share of cached tokens by role, empty calls by reason with their share, and the number
+    of runs by ending get columns of their own.
     """
     flat = {key: value for key, value in record.items() if not isinstance(value, dict)}
     goals = {f"goal_precision_{key}": value for key, value in record.get("goals", {}).items()}
-    shares = {f"cached_share_{r}": round(PromptTokens.model_validate(p).share, 4) for r, p in record["roles"].items()}
+    roles = {role: RoleUsage.model_validate(used) for role, used in record["roles"].items()}
+    by_role = {f"calls_{role}": used.calls for role, used in roles.items()}
+    shares = {f"cached_share_{role}": round(used.share, 4) for role, used in roles.items()}
+    empty = {f"empty_{reason}": count for reason, count in record.get("empty", {}).items()}
+    of_all = {f"{name}_share": round(count / record["calls"], 4) for name, count in empty.items()}
     endings = {f"ended_{ending}": count for ending, count in record.get("endings", {}).items()}
     parts = {label.replace(" ", "_"): value for label, value in record.get("shown", {}).items()}
-    return {**flat, **parts, **goals, **shares, **endings}
+    return {**flat, **parts, **goals, **by_role, **shares, **empty, **of_all, **endings}
 
 
 # Results of a comparison, from one pass over its trajectories.
@@ -238,6 +245,8 @@ def lay_out_page(
         "facts": plan_facts(plan, own_operators, swapped="; ".join(_format_swaps(plan)) or "nothing"),
         "warnings": [f"Warning: {warning}" for warning in comparison.warnings],
         "methods": method_table(comparison.methods),
+        "calls": call_table(comparison.methods),
+        "call_bars": call_bars(comparison.methods),
         "variants": comparison.variants,
         "differences": table_of(DIFFERENCE_COLUMNS, comparison.differences),
         "figures": figure_table(comparison.figures),

@@ -26,7 +26,7 @@ from certigraph.evaluation.frames import Frames
 from certigraph.evaluation.measures import (
     ComparisonRow,
     GoalPrecision,
-    PromptTokens,
+    RoleUsage,
     RunCost,
     RunOutcome,
     fault_warnings,
@@ -57,24 +57,29 @@ from certigraph.runtime.result import is_solved
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import GOAL, METHOD_LIMITS, UnknownName
 from certigraph.state.records import Record
-from certigraph.state.trajectory import Footer
+from certigraph.state.trajectory import EmptyCalls, Footer
 
 # One row for each run.
 
 
 def comparison_rows(frames: Frames) -> list[ComparisonRow]:
     """Convert the runs in data frames to rows of a comparison, in order. A run without a score counts as 0."""
-    prompts = frames.calls.groupby(["run", "role"], sort=False)[["input_tokens", "cached_tokens"]].sum()
-    roles = defaultdict[str, dict[str, PromptTokens]](dict)
-    for (run, role), (read, cached) in zip(prompts.index, prompts.to_numpy().tolist(), strict=True):
-        roles[run][role] = PromptTokens(prompt_tokens=read, cached_tokens=cached)
+    amounts = ["calls", "input_tokens", "cached_tokens", "output_tokens"]
+    used = frames.calls.assign(calls=1).groupby(["run", "role"], sort=False)[amounts].sum()
+    roles = defaultdict[str, dict[str, RoleUsage]](dict)
+    for (run, role), (calls, read, cached, written) in zip(used.index, used.to_numpy().tolist(), strict=True):
+        roles[run][role] = RoleUsage(calls=calls, prompt_tokens=read, cached_tokens=cached, output_tokens=written)
     runs = frames.runs.assign(score=100 * frames.runs["score"]).rename(columns={"input_tokens": "prompt_tokens"})
-    columns = [name for name in ComparisonRow.model_fields if name != "roles"]
-    records: list[dict[str, Any]] = runs[columns].to_dict("records")  # type: ignore[assignment]
-    shown = [json.loads(row.pop("shown") or "{}") for row in records]
-    return [
-        ComparisonRow(**row, shown=parts, roles=roles[row["run"]]) for row, parts in zip(records, shown, strict=True)
-    ]
+    reasons = {f"empty_{reason}": reason for reason in EmptyCalls._fields}
+    columns = [name for name in ComparisonRow.model_fields if name not in ("roles", "empty")]
+    records: list[dict[str, Any]] = runs[[*columns, *reasons]].to_dict("records")  # type: ignore[assignment]
+    rows = []
+    for record in records:
+        empty = {reason: record.pop(column) for column, reason in reasons.items()}
+        shown = json.loads(record.pop("shown") or "{}")
+        known = {reason: count for reason, count in empty.items() if count}
+        rows.append(ComparisonRow(**record, shown=shown, empty=known, roles=roles[record["run"]]))
+    return rows
 
 
 # Needs: the amounts of calls, tokens and steps that a run takes, and paired differences from the first method.
@@ -482,7 +487,10 @@ def adjust_family(differences: Sequence[Difference]) -> list[Difference]:
 
 # Methods of an ablation.
 
-DEFAULT_SWAPS = {"sdp": ("validate=always_pass", "replan=give_up", "validate=capped:depth=1")}
+DEFAULT_SWAPS = {
+    "sdp": ("validate=always_pass", "replan=give_up", "validate=capped:depth=1"),
+    "sdp:paper": ("validate=always_pass", "replan=give_up", "validate=capped:validate=validate_always,depth=1"),
+}
 """Swaps of an ablation by default, by graph. Each removes one of SDP's three mechanisms (SDP paper, section 4.3)."""
 
 

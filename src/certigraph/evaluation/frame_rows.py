@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from certigraph.adapters.benchmarks import find_benchmark
 from certigraph.runtime.files import translate_trajectory_errors
-from certigraph.runtime.history import PlainRecord, PlanCertificate, PlanHistory, count_steps
+from certigraph.runtime.history import PlainRecord, PlanCertificate, PlanHistory, count_steps, loss_of
 from certigraph.runtime.registry import header_swaps
 from certigraph.state.endings import GOAL
 from certigraph.state.graph_states import state_type
@@ -144,6 +144,7 @@ def _run_row(trajectory: Trajectory, planned: int | None) -> FrameRow:
     scores = trajectory.footer.scores if trajectory.footer else None
     value = scores.value if scores else 0.0
     evidence_found = scores.parts.get(EVIDENCE_PART) if scores else None
+    empty = count_empty_calls(trajectory.events)
     return {
         "graph": method.graph,
         "swaps": ", ".join(method.swaps),
@@ -159,7 +160,9 @@ def _run_row(trajectory: Trajectory, planned: int | None) -> FrameRow:
         "horizon_name": horizon_name,
         "tokens": usage.input_tokens + usage.output_tokens,
         **usage.model_dump(exclude={"node"}),
-        "empty_calls": count_empty_calls(trajectory.events).total,
+        "empty_calls": empty.total,
+        **{f"empty_{reason}": count for reason, count in empty._asdict().items()},
+        "loss": loss_of(trajectory),
     }
 
 
@@ -186,7 +189,8 @@ def _progress_columns(folds: Sequence[PlanHistory], predicates: list[FrameRow]) 
 def _attempt_rows(folded: PlanHistory) -> Iterator[FrameRow]:
     for attempt in folded.attempts:
         names = ("position", "number", "depth", "certified", "step")
-        yield {"kind": kind_of(attempt.target), **{name: getattr(attempt, name) for name in names}}
+        about = {"kind": kind_of(attempt.target), "judged": attempt.counted}
+        yield {**about, **{name: getattr(attempt, name) for name in names}}
 
 
 def _predicate_rows(folds: Sequence[PlanHistory], ending: str) -> Iterator[FrameRow]:
@@ -200,7 +204,7 @@ def _predicate_rows(folds: Sequence[PlanHistory], ending: str) -> Iterator[Frame
                 **_predicate_columns(target, position, len(folded.plan)),
                 "status": "return" if kind_of(target) == RESTORE else "open",
                 "leads": False,
-                "rejected": sum(tried.target == target for tried in folded.open_attempts()) if is_next else 0,
+                "rejected": sum(a.counted and a.target == target for a in folded.open_attempts()) if is_next else 0,
                 "stopped": is_next and folded is last and ending != GOAL,
             }
 

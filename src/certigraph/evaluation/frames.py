@@ -18,7 +18,7 @@ from certigraph.evaluation.frame_rows import FrameRow, FrameRows, RecordedRun, f
 from certigraph.runtime.files import find_trajectories
 from certigraph.runtime.result import is_unscored
 from certigraph.state.endings import FAULT_ENDINGS, Fault
-from certigraph.state.trajectory import Header
+from certigraph.state.trajectory import EmptyCalls, Header
 
 # Frames.
 
@@ -49,7 +49,9 @@ class Frames(NamedTuple):
         those that went back to an earlier state. `first_exhaustion` is the position in the plan when all attempts at a
         target were used up for the first time, `planned_then` the length of the plan at that time. `steps` counts world
         steps, `seconds` wall-clock time inside nodes, `tokens` input and output tokens, `empty_calls` model calls that
-        brought no information (`state.trajectory.EmptyCalls`). `horizon` is the length of the task, and `horizon_name`
+        brought no information, and `empty_verdicts`, `empty_chains` and so on those of them by reason
+        (`state.trajectory.EmptyCalls`). `loss` is what the world reports of a run that it ended without the goal.
+        `horizon` is the length of the task, and `horizon_name`
         the label of this length. `scored` tells whether the world gave a score; without one `score` is 0. `shown` are
         the parts that a benchmark shows in place of the score, by label, as JSON; empty where there are none.
     steps: one row per execution of the node that acts. `episode` and `step` count from 1, and episodes without a step
@@ -57,14 +59,16 @@ class Frames(NamedTuple):
         one. `score` is the latest positive score, 0 to 100: a fatal action, which ScienceWorld scores with -100, does
         not change it (STEP, section 4.1). `scope` and `subtask` name the graph inside a node that acted.
     attempts: one row per attempt. `number` counts the attempts at one target from 1, `depth` is the cascade depth in
-        the verdict, `step` the number of world steps so far.
+        the verdict, `step` the number of world steps so far. `judged`: it counts against the budget of attempts, since
+        somebody judged it and it did not only look.
     predicates: one row per predicate. `status` is `certified`, `undone` (certified, then invalidated or taken back),
         `forced`, `dropped` (forced, then taken back), `return` (the target was to go back to an earlier state) or
         `open`. `place` is the position relative to the length of the plan, 0 to 1. For certified predicates `depth` is
         the cascade depth of the transition, and `leads` marks the first predicate of the transition. `rejected` counts
-        the failed attempts at it, `tried` all attempts since the latest certificate or replan. `steps`, `calls` and
-        `tokens` were used since the previous certificate or forced predicate, divided evenly in a cascade. `stopped`
-        marks the target at which a run ended without its goal.
+        the judged attempts at it that failed, `tried` all attempts since the latest certificate or replan. `steps`,
+        `calls` and `tokens` were used since the previous certificate or forced predicate, divided evenly over the
+        predicates that were certified or forced at once. `stopped` marks the target at which a run ended without its
+        goal.
     nodes: one row per run and node: the cost of the node, including work that was repeated after a crash. `executions`
         counts how often the node ran.
     executions: one row per execution of a node, in order, without work that was repeated after a crash. `round` is the
@@ -105,6 +109,8 @@ _OWN_COLUMNS: Mapping[str, ColumnTypes] = {
         **dict.fromkeys(("calls", "tokens", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
         **dict.fromkeys(("usd", "seconds"), "float64"),
         "empty_calls": "Int64",
+        **dict.fromkeys((f"empty_{reason}" for reason in EmptyCalls._fields), "Int64"),
+        "loss": "str",
     },
     "steps": {
         **dict.fromkeys(("episode", "step"), "Int64"),
@@ -118,7 +124,7 @@ _OWN_COLUMNS: Mapping[str, ColumnTypes] = {
         "position": "Int64",
         "kind": "str",
         **dict.fromkeys(("number", "depth"), "Int64"),
-        "certified": "bool",
+        **dict.fromkeys(("certified", "judged"), "bool"),
         "step": "Int64",
     },
     "predicates": {

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
+from certigraph.runtime.history import LOST
 from certigraph.runtime.result import is_goal_denied
 from certigraph.runtime.terminal import DENIED
 from certigraph.state.endings import FAULT_ENDINGS, GOAL
@@ -50,11 +51,16 @@ RECALL_METHODS = {
 # One run as a row of a comparison.
 
 
-class PromptTokens(Record):
-    """Prompt tokens of one model role, such as `planner`, and how many of them the model's prompt cache served."""
+class RoleUsage(Record):
+    """Model calls of one role, such as `planner`: their number, and their tokens.
 
+    Of the prompt tokens, `cached_tokens` were served by the model's prompt cache.
+    """
+
+    calls: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    output_tokens: int = 0
 
     @property
     def share(self) -> float:
@@ -66,20 +72,27 @@ class RunCost(Record):
     """Cost of one or more runs.
 
     Counts model calls, those of them that brought no information (`state.trajectory.EmptyCalls`), tokens, US dollars,
-    steps in the world, and wall-clock seconds inside the graph's nodes. `roles` has the prompt tokens of each model
+    steps in the world, and wall-clock seconds inside the graph's nodes. `roles` has the calls and tokens of each model
     role.
     """
 
     calls: int
     empty_calls: int | None = Field(default=None, exclude_if=lambda count: count is None)
     """None for runs of which only a table is left, in which they were not counted."""
+    empty: dict[str, int] = Field(default_factory=dict, exclude_if=not_)
+    """These calls by reason: the fields of `EmptyCalls` that are not 0."""
     prompt_tokens: int
     cached_tokens: int
     output_tokens: int
     steps: int
     seconds: float
     usd: float = 0.0
-    roles: dict[str, PromptTokens]
+    roles: dict[str, RoleUsage]
+
+    @property
+    def empty_shares(self) -> dict[str, float]:
+        """Share of all calls that brought no information, 0 to 1, by reason."""
+        return {reason: count / self.calls for reason, count in self.empty.items()} if self.calls else {}
 
 
 class ComparisonRow(RunCost):
@@ -95,6 +108,8 @@ class ComparisonRow(RunCost):
     """Whether the world gave a score."""
     shown: dict[str, float] = Field(default_factory=dict, exclude_if=not_)
     """Parts that the benchmark shows in place of the score, 0 to 1, by label."""
+    loss: str = Field(default="", exclude_if=not_)
+    """What the world reports of a run that it ended without the goal."""
     run: str
 
     @property
@@ -104,10 +119,12 @@ class ComparisonRow(RunCost):
 
     @property
     def ending_words(self) -> str:
-        """The ending, and what the score says where that is another thing."""
+        """The ending, and what the score says where that is another thing, or the world where the run was lost."""
         if is_goal_denied(self.ending, self.verdict):
             return f"{self.ending}, {DENIED}"
-        return f"{self.ending}, solved" if self.verdict and self.ending != GOAL else self.ending
+        if self.verdict and self.ending != GOAL:
+            return f"{self.ending}, solved"
+        return f"{self.ending}, {self.loss}" if self.loss.startswith(LOST) else self.ending
 
     @property
     def fault(self) -> bool:
@@ -120,12 +137,16 @@ def sum_costs(rows: Sequence[ComparisonRow]) -> RunCost:
     amounts = ("calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps", "seconds", "usd")
     roles = defaultdict[str, Counter[str]](Counter)
     for row in rows:
-        for role, tokens in row.roles.items():
-            roles[role].update(tokens.model_dump())
+        for role, used in row.roles.items():
+            roles[role].update(used.model_dump())
     sums = {name: sum(getattr(row, name) for row in rows) for name in amounts}
     empty = [row.empty_calls for row in rows if row.empty_calls is not None]
     counted = {"empty_calls": sum(empty)} if len(empty) == len(rows) else {}
-    return RunCost(**sums, **counted, roles={role: PromptTokens(**tokens) for role, tokens in roles.items()})
+    reasons = Counter[str]()
+    for row in rows:
+        reasons.update(row.empty)
+    by_role = {role: RoleUsage(**used) for role, used in roles.items()}
+    return RunCost(**sums, **counted, empty=dict(reasons) if counted else {}, roles=by_role)
 
 
 def values_by_task(rows: Sequence[ComparisonRow], figure: str = "score") -> dict[str, list[float]]:

@@ -6,6 +6,7 @@ The columns of a table stand in the order of their importance, since a narrow te
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from certigraph.adapters.models.chat_models import is_scripted, is_simulated
 from certigraph.evaluation.comparison import MODEL_SEPARATOR
@@ -17,11 +18,12 @@ from certigraph.evaluation.comparison_summary import (
     FigureEstimate,
     MethodSummary,
 )
-from certigraph.evaluation.measures import MISSING_VALUE, PromptTokens
+from certigraph.evaluation.measures import MISSING_VALUE, RoleUsage
 from certigraph.evaluation.published_matches import PUBLISHED_TITLE, PublishedView, view_matches
 from certigraph.evaluation.replays import ReplayEstimate
 from certigraph.evaluation.tables import FittedTable, TableCells, format_interval, table_console, table_of
-from certigraph.runtime.texts import format_compact, format_count, format_duration
+from certigraph.runtime.texts import format_compact, format_count, format_duration, name_empty
+from certigraph.state.trajectory import EmptyCalls
 
 # Methods: score, successes, goal precision, faults and costs.
 
@@ -31,7 +33,7 @@ def _format_successes(summary: MethodSummary) -> str:
     return share if summary.pass_all is None else f"{share}, every trial {summary.pass_all:.0f} %"
 
 
-def _format_cached_shares(roles: Mapping[str, PromptTokens]) -> str:
+def _format_cached_shares(roles: Mapping[str, RoleUsage]) -> str:
     cached = (f"{role} {tokens.share:.0%}" for role, tokens in sorted(roles.items()) if tokens.cached_tokens)
     return ", ".join(cached) or MISSING_VALUE
 
@@ -87,6 +89,77 @@ def _replace_score(
 
 def _format_part(summary: MethodSummary, label: str) -> str:
     return f"{100 * summary.shown[label]:.1f}" if label in summary.shown else MISSING_VALUE
+
+
+# Model calls by role, and those that brought no information by reason.
+
+
+def call_table(summaries: Sequence[MethodSummary]) -> TableCells:
+    """Return the headings and rows of the table of model calls: a run's calls by role, and shares of empty calls.
+
+    Methods of whose calls the roles are not known are left out.
+    """
+    known = [one for one in summaries if one.roles and one.runs]
+    roles = list(dict.fromkeys(role for one in known for role in one.roles))
+    reasons = [reason for reason in EmptyCalls._fields if any(one.empty.get(reason) for one in known)]
+    shown = next((label for one in known for label in one.shown), "")
+    columns: dict[str, Callable[[MethodSummary], str]] = {
+        "method": lambda one: one.method,
+        shown or "score": partial(_format_part, label=shown) if shown else lambda one: f"{one.score:.1f}",
+        "calls a run": lambda one: _format_mean(one.calls, one.runs),
+        **{role: partial(_format_role, role=role) for role in roles},
+        "empty": lambda one: f"{(one.empty_calls or 0) / max(one.calls, 1):.0%}",
+        **{reason: partial(_format_reason, reason=reason) for reason in reasons},
+    }
+    return table_of(columns, known)
+
+
+def _format_mean(amount: float, runs: int) -> str:
+    return format_compact(round(amount / runs, 1))
+
+
+def _format_role(summary: MethodSummary, role: str) -> str:
+    used = summary.roles.get(role)
+    return _format_mean(used.calls, summary.runs) if used else MISSING_VALUE
+
+
+def _format_reason(summary: MethodSummary, reason: str) -> str:
+    return f"{summary.empty_shares.get(reason, 0):.0%}"
+
+
+class CallBars(NamedTuple):
+    """The calls of a method as bars on a page: parts with CSS classes, mean number of calls a run, and text.
+
+    `roles` are all of them by role, `empty` those that brought no information by reason.
+    """
+
+    method: str
+    roles: Sequence[tuple[str, float, str]]
+    empty: Sequence[tuple[str, float, str]]
+
+    @property
+    def length(self) -> float:
+        """Length of the bar of roles."""
+        return sum(amount for _, amount, _ in self.roles)
+
+
+def call_bars(summaries: Sequence[MethodSummary]) -> list[CallBars]:
+    """Lay out the calls of the methods that have a row in `call_table`."""
+    known, bars = [one for one in summaries if one.roles and one.runs], []
+    roles = list(dict.fromkeys(role for one in known for role in one.roles))
+    for one in known:
+        used = [
+            (f"ink{index % 6}", one.roles[role].calls / one.runs, f"{role} {_format_role(one, role)}")
+            for index, role in enumerate(roles)
+            if role in one.roles
+        ]
+        empty = [
+            (f"gap gap{index}", one.empty[reason] / one.runs, f"{name_empty(reason)} {_format_reason(one, reason)}")
+            for index, reason in enumerate(EmptyCalls._fields)
+            if one.empty.get(reason)
+        ]
+        bars.append(CallBars(one.method, used, empty))
+    return bars
 
 
 # Official figures of the benchmark.
@@ -244,6 +317,8 @@ def _format_scores(summary: MethodSummary) -> str:
 def terminal_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = ()) -> Iterator[FittedTable | str]:
     """Yield the tables of a comparison for a terminal, with what explains them."""
     yield FittedTable(*method_table(comparison.methods))
+    if (calls := call_table(comparison.methods))[1]:
+        yield FittedTable(*calls)
     if comparison.variants:
         yield "\n".join(f" {name}: {text}" for name, text in comparison.variants.items())
     if comparison.figures:

@@ -17,12 +17,12 @@ from pydantic import JsonValue
 
 from certigraph.runtime.result import is_goal_denied, is_solved, is_unscored, verdict_scores_of
 from certigraph.runtime.texts import CERTIFIED_LABEL, UNCHECKED_LABEL, clip_text, format_count
-from certigraph.state.effects import did_something, steps_behind
-from certigraph.state.endings import GOAL
+from certigraph.state.effects import did_something
+from certigraph.state.endings import GOAL, WORLD_ENDED
 from certigraph.state.graph_states import GRAPH_STATES
 from certigraph.state.records import CHECK, Action, Attempt, Audit, Certificate, Predicate, Scores, Step, Usage
 from certigraph.state.rewards import Appraisal, FactoredState, RecordedStep
-from certigraph.state.run import Belief, RunState, SearchRound, Stagnation, Turn
+from certigraph.state.run import ANSWER_ACTIONS, Belief, RunState, SearchRound, Stagnation, Turn
 from certigraph.state.search import AGREED, Branch
 from certigraph.state.search_tree import Simulation, count_visits
 from certigraph.state.step import Lesson, StepSubtask, Trial
@@ -32,6 +32,8 @@ from certigraph.state.tools import calls_of, reasons_refused
 from certigraph.state.trajectory import (
     AnsweredQuestion,
     CutPrompt,
+    EmptyCallCounter,
+    EmptyCalls,
     Event,
     Footer,
     Header,
@@ -68,28 +70,37 @@ def count_steps(event: Event) -> int:
 class StepCost(NamedTuple):
     """Cost: numbers of world steps, model calls, and input and output tokens together."""
 
-    steps: int = 0
-    calls: int = 0
-    tokens: int = 0
+    steps: float = 0
+    calls: float = 0
+    tokens: float = 0
 
 
+@dataclass(eq=False)
 class PlanCertificate:
-    """A certificate, or a pass that a policy `forced`, with what it cost since the previous one.
+    """A certificate, or a pass that a policy `forced`, with what it cost since the previous one."""
 
-    `rejected` is the number of rejected attempts at its first predicate, `tried` that of all attempts since the latest
-    certificate or replan. `restores` is the number of the earlier certified state that the agent went back to; None if
-    it did not go back. `positions` are those of its predicates in the plan. `steps` are the steps since the previous
-    one.
-    """
+    record: PlainRecord
+    rejected: int
+    """Number of rejected attempts at its first predicate."""
+    tried: int
+    """Number of all attempts since the latest certificate or replan."""
+    cost: StepCost
+    found: int = 0
+    """Number of steps that were taken when it was issued: more than its own `step` if the verdict came later."""
+    log: Mapping[int, PlainRecord] = field(default_factory=dict)
+    """The steps since the previous certificate, by number from 1."""
+    answer: str = ""
+    """What the world answered in its own step."""
+    report: str = ""
+    """The words in which the world reports that the goal is reached; empty if it does not."""
 
-    def __init__(
-        self, record: PlainRecord, rejected: int, tried: int, cost: StepCost, steps: Sequence[PlainRecord] = ()
-    ) -> None:
-        self.record, self.rejected, self.tried, self.cost, self._steps = record, rejected, tried, cost, steps
-        self.targets: Sequence[PlainRecord] = record["targets"]
-        self.restores: int | None = record.get("restores")
-        self.forced = bool(record.get("forced"))
-        self.positions = range(record["position"], record["position"] + len(self.targets))
+    def __post_init__(self) -> None:
+        self.targets: Sequence[PlainRecord] = self.record["targets"]
+        self.restores: int | None = self.record.get("restores")
+        """Number of the earlier certified state that the agent went back to; None if it did not go back."""
+        self.forced = bool(self.record.get("forced"))
+        self.positions = range(self.record["position"], self.record["position"] + len(self.targets))
+        """Positions of its predicates in the plan."""
 
     @cached_property
     def certificate(self) -> Certificate:
@@ -97,22 +108,24 @@ class PlanCertificate:
         return Certificate.model_validate(self.record)
 
     @cached_property
-    def actions(self) -> tuple[Action, ...]:
-        """The actions since the previous certificate that did something and so brought this one about."""
-        history = [Step.model_validate(step) for step in self._steps]
-        return tuple(step.action for step in history if did_something(step))
+    def actions(self) -> Mapping[int, Action]:
+        """The actions since the previous certificate that did something and so brought this one about, by step."""
+        taken = {number: Step.model_validate(step) for number, step in self.log.items()}
+        return {number: step.action for number, step in taken.items() if did_something(step)}
 
 
 class PlanAttempt:
     """An attempt at a predicate of the plan.
 
-    `number` counts the attempts at this predicate from 1, `step` the world steps so far; `answer` is the world's latest
-    observation as text; `prompts` are the lines of `prompts.jsonl` with the model calls since the moment before.
-    `depth` is the number of predicates that hold by the verdict; 0 if the attempted one does not. `forced`: a policy
-    let the predicate pass. `counted`: it counts against the budget of attempts. `certified`: a certificate followed.
-    `discharged`: the verdict holds, and a certificate or a forced pass followed. Neither follows a verdict that holds
-    if an audit denied the goal, or if the run stopped in between. `refused`: the world did not accept the action, or it
-    says that it had no effect.
+    `number` counts the attempts at this predicate from 1, `step` the world steps so far, and `at` those of the log, by
+    which certificates name steps. `answer` is the world's latest observation as text; `prompts` are the lines of
+    `prompts.jsonl` with the model calls since the moment before. `depth` is the number of predicates that hold by the
+    verdict; 0 if the attempted one does not. `forced`: a policy let the predicate pass. `pending`: nobody judged it.
+    `counted`: it counts against the budget of attempts. `certified`: a certificate followed. `discharged`: the verdict
+    holds, and a certificate or a forced pass followed. Neither follows a verdict that holds if an audit denied the
+    goal, or if the run stopped in between. `refused`: the world did not accept the action, or it says that it had no
+    effect. `shown_at` is the position of the predicate at which it is shown: where a certificate rests on it, as `led`
+    says, that of this certificate.
     """
 
     def __init__(
@@ -123,17 +136,19 @@ class PlanAttempt:
         answer: str,
         prompts: Sequence[int] = (),
         *,
+        at: int = 0,
         refused: bool = False,
     ) -> None:
         self.record, self.number, self.step, self.answer, self.prompts = record, number, step, answer, prompts
-        self.refused = refused
+        self.at, self.refused = at, refused
         self.position: int = record["position"]
+        self.shown_at = self.position
         self.target: PlainRecord = record["target"]
         self.depth: int = record["verdict"]["depth"]
         self.forced = bool(record["verdict"].get("forced"))
         self.pending = bool(record["verdict"].get("pending"))
         self.counted = not (self.pending or record["verdict"].get("looked"))
-        self.certified = self.discharged = False
+        self.certified = self.discharged = self.led = False
 
     @cached_property
     def attempt(self) -> Attempt:
@@ -205,8 +220,14 @@ class PredicateRow(NamedTuple):
     moments: tuple[PlanMoment, ...]
     number: int | None = None
     """Index of the certificate among those of its graph, from 0."""
-    actions: tuple[Action, ...] = ()
-    """The actions since the previous certificate, which brought it about."""
+    actions: tuple[tuple[int, Action], ...] = ()
+    """The actions since the previous certificate, which brought it about, each with the number of its step."""
+    found: int = 0
+    """Number of steps that were taken when the certificate was issued."""
+    answer: str = ""
+    """What the world answered in the step that the certificate names."""
+    report: str = ""
+    """The words in which the world reports that the goal is reached; empty for any other predicate."""
 
     @property
     def attempts(self) -> list[PlanAttempt]:
@@ -216,8 +237,15 @@ class PredicateRow(NamedTuple):
     @property
     def groups(self) -> list[list[PlanMoment]]:
         """Moments of one kind that follow each other, without the attempts that a certificate shows."""
-        shown = (moment for moment in self.moments if not (isinstance(moment, PlanAttempt) and moment.discharged))
+        shown = (m for m in self.moments if not (isinstance(m, PlanAttempt) and (m.discharged or m.led)))
         return [list(moments) for _, moments in groupby(shown, key=type)]
+
+    @property
+    def brought_by(self) -> list[tuple[Action, PlanAttempt | None]]:
+        """The actions that brought the certificate about, in order, each with its attempt if nobody judged it."""
+        led = {attempt.at: attempt for attempt in self.attempts if attempt.led}
+        actions = dict(self.actions) | {step: attempt.attempt.action for step, attempt in led.items()}
+        return [(action, led.get(step)) for step, action in sorted(actions.items())]
 
 
 NO_STEP: PlainRecord = {"action": {"text": "", "kind": CHECK}, "digest": ""}
@@ -278,7 +306,8 @@ class PlanHistory:
         self.tried = 0
         """Number of attempts since the latest certificate or replan."""
         self.rejection = ""
-        """Reason why the latest attempt was rejected, or the goal denied by an audit; empty after a certificate."""
+        """Reason why the latest attempt was rejected, or the goal denied by an audit; empty after a certificate, and if
+        nobody judged the latest attempt."""
         self.prompts: list[int] = []
         """Lines of `prompts.jsonl` with the model calls that planned before the first attempt."""
         self._prompts: list[int] = []
@@ -287,8 +316,11 @@ class PlanHistory:
         self._before: list[int] = []
         self._cost_since = StepCost()
         self._first_open = 0
+        self._unled: list[PlanAttempt] = []
+        """The attempts that nobody judged, and on which no certificate rests yet, since the latest replan."""
         self._log: list[PlainRecord] = []
-        self._answer = self._node_before = ""
+        self._answers: dict[int, str] = {}
+        self._answer = self._report = self._node_before = ""
         self._refused = False
 
     def fold(self, event: Event) -> None:
@@ -301,7 +333,8 @@ class PlanHistory:
         self._log += update.get("history", ())
         self.logged = len(self._log)
         if seen := update.get("observation"):
-            self._answer = seen.get("text", self._answer)
+            self._answer = self._answers[self.logged] = seen.get("text", self._answer)
+            self._report = str(seen.get("data", {}).get("goal") or self._answer) if seen.get("solved") else ""
             self._refused = not seen.get("accepted", True) or seen.get("data", {}).get("result") == "failed"
         (self.prompts if event.node in PLANNING_NODES else self._prompts).extend(event.prompts)
         if event.node == "replan":
@@ -320,8 +353,10 @@ class PlanHistory:
         self.plan = update.get("plan", self.plan)
         for attempt in update.get("attempts", ()):
             self._attempt(attempt)
-        for certificate in update.get("certificates", ()):
-            self._certify(certificate)
+        issued = update.get("certificates", ())
+        for certificate in issued:
+            self._certify(certificate, len(certificate["targets"]) / sum(len(one["targets"]) for one in issued))
+        self._cost_since = StepCost() if issued else self._cost_since
         for audit in map(Audit.model_validate, update.get("audits", ())):
             self.moments.append(PlanAudit(self.head, audit, self._take_prompts()))
             if not audit.confirmed:
@@ -403,19 +438,27 @@ class PlanHistory:
             statuses[head] = "target" if stopped else "failed"
         moments = defaultdict[int, list[PlanMoment]](list)
         for moment in self.moments:
-            moments[moment.position].append(moment)
+            moments[moment.shown_at if isinstance(moment, PlanAttempt) else moment.position].append(moment)
         rows = []
         for position, target in sorted(targets.items()):
             predicate, status = Predicate.model_validate(target), statuses.get(position, "waiting")
             row = PredicateRow(position, predicate, status, None, tuple(moments[position]))
             if position in certificates:
                 index, entry = certificates[position]
-                row = row._replace(certificate=entry.certificate, number=index, actions=entry.actions)
+                row = row._replace(
+                    certificate=entry.certificate,
+                    number=index,
+                    actions=tuple(entry.actions.items()),
+                    found=entry.found,
+                    answer=entry.answer,
+                    report=entry.report if predicate.kind == "goal" else "",
+                )
             rows.append(row)
         return rows
 
     def _replan(self, update: PlainRecord, *, failed: bool) -> None:
         extends, tried, self.tried = self._node_before == "certify", self.tried, 0
+        self._unled = []
         plan = update.get("plan", ())
         self.replans += bool(plan) and not extends
         if tried and self._node_before not in NO_EXHAUSTION_NODES:
@@ -427,17 +470,28 @@ class PlanHistory:
         position, target, verdict = record["position"], record["target"], record["verdict"]
         before = sum(t.position == position and t.target == target for t in self.open_attempts())
         prompts = self._take_prompts()
-        attempt = PlanAttempt(record, before + 1, self.steps, self._answer, prompts, refused=self._refused)
+        step, refused = self.steps, self._refused
+        attempt = PlanAttempt(record, before + 1, step, self._answer, prompts, at=self.logged, refused=refused)
         self.attempts.append(attempt)
         self.moments.append(attempt)
+        self._unled += [attempt] if attempt.pending else []
         self.tried += 1
-        self.rejection = "" if verdict["depth"] else verdict.get("reason", "")
+        self.rejection = "" if verdict["depth"] or attempt.pending else verdict.get("reason", "")
 
-    def _certify(self, record: PlainRecord) -> None:
-        rejected = sum(t.target == record["targets"][0] for t in self.open_attempts()[:-1])
-        span = steps_behind([*(one.record["step"] for one in self.certificates[-1:]), record["step"]])[-1]
-        steps = self._log[span.start - 1 : span.stop - 1]
-        entry, depth = PlanCertificate(record, rejected, self.tried, self._cost_since, steps), len(record["targets"])
+    def _certify(self, record: PlainRecord, share: float) -> None:
+        """Add a certificate, to which belongs a share, 0 to 1, of what was spent since the latest ones."""
+        step, depth = record["step"], len(record["targets"])
+        rejected = sum(t.counted and t.target == record["targets"][0] for t in self.open_attempts()[:-1])
+        cost = self._cost_since if share == 1 else StepCost(*(share * amount for amount in self._cost_since))
+        # of several certificates of one step the later ones show that step alone
+        before = min(self.certificates[-1].record["step"], step - 1) if self.certificates else 0
+        log = {number: self._log[number - 1] for number in range(before + 1, min(step, len(self._log)) + 1)}
+        answer = self._answers.get(step, "") if self.attempts else ""
+        entry = PlanCertificate(record, rejected, self.tried, cost, self.logged, log, answer, self._report)
+        for attempt in self._unled if entry.restores is None else ():
+            if attempt.at <= step:
+                attempt.shown_at, attempt.led = record["position"], True
+        self._unled = [attempt for attempt in self._unled if not attempt.led]
         self._before.append(self._count.latest)
         if entry.restores is not None:
             self._count = self._counts[entry.restores]
@@ -451,8 +505,8 @@ class PlanHistory:
             )
         self.certificates.append(entry)
         self._counts.append(self._count)
-        self.curve.append((record["step"], self.in_force))
-        self._cost_since, self._first_open = StepCost(), len(self.attempts)
+        self.curve.append((step, self.in_force))
+        self._first_open = len(self.attempts)
         self.tried, self.rejection = 0, ""
         for attempt in self.attempts[-1:]:
             attempt.certified |= not entry.forced
@@ -655,6 +709,11 @@ class EpisodeSummary:
         """The latest turn or refused action of the latest subtask, or None."""
         entries = self.groups[-1].entries if self.groups else []
         return entries[-1] if entries else None
+
+    @property
+    def reached(self) -> bool:
+        """Whether the episode ended with the goal, so that a subtask which was open then was not given up."""
+        return self.trial is not None and self.trial.ending == GOAL
 
     def count(self, status: str) -> int:
         """Count the subtasks with a status: `open`, `completed` (or reported as completed) or `failed`."""
@@ -1123,6 +1182,55 @@ class TaskGraph:
             self.revisions.append(revision)
 
 
+# How the world ended a run.
+
+LOST = "lost"
+"""Beginning of what is reported of a run whose last action cost points."""
+
+
+def describe_loss(observation: PlainRecord, action: PlainRecord, header: Header | None, footer: Footer | None) -> str:
+    """Say what the world reports of a run that it ended without the goal; empty for any other run.
+
+    It is empty too where the run ended with an answer: only the score decides whether that is right.
+
+    Args:
+        observation: the last answer of the world.
+        action: the action that it answers.
+        header: the run's header.
+        footer: the run's footer; None while there is none.
+    """
+    scores = verdict_scores_of(header, footer)
+    if footer is None or scores is None or is_solved(scores) or footer.ending == GOAL:
+        return ""
+    if not observation.get("done") or observation.get("solved") or action.get("kind") in ANSWER_ACTIONS:
+        return ""
+    score, points = reported_score(observation), 100 * observation.get("reward", 0.0)
+    if points < 0:
+        return f"{LOST}: the world ended at {score:g}" if score is not None else f"{LOST}: the world took {-points:.3g}"
+    if footer.ending != WORLD_ENDED or scores.answer is not None:
+        return ""
+    why = observation.get("data", {}).get("ended")
+    return f"the world ended without the goal: {why}" if isinstance(why, str) else "the world ended without the goal"
+
+
+def last_answer(event: Event, observation: PlainRecord, action: PlainRecord) -> tuple[PlainRecord, PlainRecord]:
+    """Return the last answer of the world after an event, and the action that it answers, given those before it."""
+    update: PlainRecord = event.update or {}
+    for step in update.get("history", ())[-1:]:
+        action = step.get("action", {})
+    return update.get("observation", observation), action
+
+
+def loss_of(trajectory: Trajectory) -> str:
+    """Say what the world reports of a run that it ended without the goal, as `describe_loss` does."""
+    observation: PlainRecord = {}
+    action: PlainRecord = {}
+    for event in trajectory.events:
+        if not event.scope:
+            observation, action = last_answer(event, observation, action)
+    return describe_loss(observation, action, trajectory.header, trajectory.footer)
+
+
 # A graph, and a run.
 
 
@@ -1159,6 +1267,14 @@ class GraphHistory:
 USAGE_FIELDS = ("calls", "input_tokens", "output_tokens", "cached_tokens", "usd", "seconds")
 """Fields of a usage that are added up."""
 
+
+class RoleCost(NamedTuple):
+    """Cost of the model calls of one role: their number, and input and output tokens together."""
+
+    calls: int = 0
+    tokens: int = 0
+
+
 UNCHECKING_OPERATOR = "always_pass"
 """Name of the operator that accepts each condition without a look at the world."""
 
@@ -1182,9 +1298,12 @@ class RunHistory(GraphHistory):
         self.cut_prompts: list[CutPrompt] = []
         """Model calls whose prompts were cut to the model's context window."""
         self.cost: float | None = None
+        self.roles: dict[str, RoleCost] = {}
+        """Cost of the model calls by role, in the order in which the roles first occur."""
         self.resumed_at = 0
         """Number of world steps after which the run was resumed the last time."""
         self._lines: list[TrajectoryLine] = []
+        self._begin_counts()
 
     def take(self, line: TrajectoryLine) -> None:
         """Update with one trajectory line.
@@ -1226,6 +1345,7 @@ class RunHistory(GraphHistory):
                 self.resumed_at = self.steps
         for event in trajectory.superseded:
             self.tasks.add_usage(event)
+            self._count_roles(event)
         # only the assembled trajectory counts calls that a killed process left without an event
         self._raise_spent(trajectory.usage)
 
@@ -1250,6 +1370,16 @@ class RunHistory(GraphHistory):
         return self.tasks.steps if self.tasks.drawn else self.episodes.steps
 
     @property
+    def empty(self) -> EmptyCalls:
+        """The model calls that brought no information."""
+        return self._counter.empty
+
+    @property
+    def loss(self) -> str:
+        """What the world reports of a run that it ended without the goal; empty for any other run."""
+        return describe_loss(self._observation, self._action, self.header, self.footer)
+
+    @property
     def tokens(self) -> int:
         """Number of input and output tokens."""
         return int(self.spent["input_tokens"] + self.spent["output_tokens"])
@@ -1266,6 +1396,12 @@ class RunHistory(GraphHistory):
         solver = arguments.get("graph", SUBTASK_GRAPH) if isinstance(arguments, dict) else SUBTASK_GRAPH
         self.begin(header.graph, unscored=is_unscored(header), solver=str(solver))
         self.header, self.cost, self.resumed_at = header, None, 0
+        self._begin_counts()
+
+    def _begin_counts(self) -> None:
+        self._counter, self.roles = EmptyCallCounter(), {}
+        self._observation: Mapping[str, Any] = {}
+        self._action: Mapping[str, Any] = {}
 
     def _end(self, footer: Footer | None) -> None:
         self.footer, self.ending = footer, footer.ending if footer else ""
@@ -1274,9 +1410,19 @@ class RunHistory(GraphHistory):
 
     def _fold(self, event: Event) -> None:
         self.fold(event, event.scope)
+        self._counter.fold(event)
+        self._count_roles(event)
         if not event.scope:
             update: Mapping[str, Any] = event.update or {}
+            self._observation, self._action = last_answer(event, self._observation, self._action)
             self.cost = update.get("observation", {}).get("data", {}).get("cost", self.cost)
+
+    def _count_roles(self, event: Event) -> None:
+        for call in event.calls:
+            role = str(call.get("role") or event.node)
+            before, tokens = self.roles.get(role, RoleCost()), (call.get("input_tokens"), call.get("output_tokens"))
+            added = sum(amount for amount in tokens if isinstance(amount, int))
+            self.roles[role] = RoleCost(before.calls + 1, before.tokens + added)
 
     def _raise_spent(self, usage: Usage) -> None:
         self.spent = {name: max(spent, getattr(usage, name)) for name, spent in self.spent.items()}

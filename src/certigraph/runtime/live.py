@@ -17,17 +17,20 @@ from certigraph.runtime.history import (
     EpisodeSummary,
     NodeProgress,
     NumberedTurn,
+    PlanCertificate,
     PlanReplan,
     RefusedAction,
     RunHistory,
     format_plan,
 )
 from certigraph.runtime.result import error_rates_of
-from certigraph.runtime.terminal import DENIED, clean_line, draw_frame
+from certigraph.runtime.terminal import DENIED, clean_line, draw_frame, format_roles
 from certigraph.runtime.texts import (
     add_passed_count,
     clip_text,
     format_count,
+    format_empty_calls,
+    format_empty_share,
     format_finding,
     format_left_out,
     format_points,
@@ -35,7 +38,7 @@ from certigraph.runtime.texts import (
     passed_label,
 )
 from certigraph.state.endings import GOAL, WORLD_ENDED
-from certigraph.state.records import Action, Certificate, Finding
+from certigraph.state.records import Action, Finding
 from certigraph.state.search import Branch
 from certigraph.state.step import Lesson
 from certigraph.state.tools import calls_of, reasons_refused
@@ -91,6 +94,9 @@ def plain_lines(run: RunHistory, line: TrajectoryLine) -> Iterator[str]:
         ]
         if run.denied and goal:
             yield f"{DENIED}: {goal[0]}"
+        if run.empty.total:
+            share = format_empty_share(run.empty, int(run.spent["calls"]))
+            yield f"calls without information: {share}: {format_empty_calls(run.empty)}"
         yield _ending_line(run, line)
     elif isinstance(line, Question):
         yield from question_lines([line])
@@ -112,8 +118,8 @@ def _event_lines(run: RunHistory, event: Event, update: Mapping[str, Any]) -> It
     else:
         new = run.plan.certificates[-len(update["certificates"]) :] if update.get("certificates") else []
         for number, moment in enumerate(new, 1):
-            later = sum(moment.certificate.depth for moment in new[number:])
-            yield from _certificate_lines(run, moment.certificate, run.plan.in_force - later)
+            later = sum(moment.certificate.depth for moment in new[number:] if not moment.forced)
+            yield from _certificate_lines(run, moment, run.plan.in_force - later)
         for invalidation in update.get("invalidations", ()):
             yield f"step {run.steps}: undone: {invalidation['predicate']['text']}"
         for audit in update.get("audits", ()):
@@ -151,9 +157,15 @@ def _unmade_lines(run: RunHistory, event: Event) -> Iterator[str]:
         yield from (f"step {run.steps}: a person answered {call}: {one_line(call.response)}" for call in answered)
 
 
-def _certificate_lines(run: RunHistory, certificate: Certificate, in_force: int) -> Iterator[str]:
-    """Yield a line for each target of a certificate, with which `in_force` conditions of the plan are certified."""
-    at, (*passed, last) = f"step {certificate.step}", certificate.targets
+def _certificate_lines(run: RunHistory, issued: PlanCertificate, in_force: int) -> Iterator[str]:
+    """Yield a line for each target of a certificate, with which `in_force` conditions of the plan are certified.
+
+    The line is that of the step after which the certificate was issued, and says since which step its targets held.
+    """
+    certificate = issued.certificate
+    at, (*passed, last) = f"step {max(certificate.step, issued.found)}", certificate.targets
+    later = issued.found > certificate.step and not issued.forced
+    since = f", held since step {certificate.step}" if later else ""
     if certificate.restores is not None:
         yield f"{at}: returned to certified state {certificate.restores}: {last.text}"
         return
@@ -162,7 +174,7 @@ def _certificate_lines(run: RunHistory, certificate: Certificate, in_force: int)
     number = certificate.position + certificate.depth
     place = f" (condition {number})" if number != in_force else ""
     certified = f"{run.certified} {in_force}/{run.plan.total}{place}"
-    progress = passed_label(certificate.forced) if certificate.forced else certified
+    progress = (passed_label(certificate.forced) if certificate.forced else certified) + since
     yield from (f"{at}: {progress}{cascade}: {target.text}" for target in passed)
     yield f"{at}: {progress}{cascade}{score}: {last.text}"
     if certificate.finding:
@@ -232,9 +244,10 @@ def _format_lesson(lesson: Lesson) -> str:
 
 def _ending_line(run: RunHistory, footer: Footer) -> str:
     scores = run.scores
-    score = f", {format_scores(scores)}" if scores else ""
+    score = (f", {format_scores(scores)}" if scores else "") + (f" ({run.loss})" if run.loss else "")
     steps = "" if _parallel_searches(run) else f"{format_count(run.steps, 'step')}, "  # only the answer
-    cost = f"{steps}{run.spent['calls']:.0f} calls, {run.tokens:,} tokens"
+    calls = f"{run.spent['calls']:.0f} calls" + (f" ({format_roles(run)})" if len(run.roles) > 1 else "")
+    cost = f"{steps}{calls}, {run.tokens:,} tokens"
     denied = f" ({DENIED})" if run.denied else ""
     answered = " (answered)" if footer.ending == WORLD_ENDED and scores and scores.parts.get("answered") else ""
     return f"ended {footer.ending}{denied}{answered}{score}, {_format_progress(run)}, {cost}"
@@ -268,7 +281,8 @@ FRAMES_PER_SECOND = 8
 MAX_LINE_CHARACTERS = 160
 """Maximum number of characters of a plain line."""
 MAX_LONG_LINE_CHARACTERS = 2_000
-"""Maximum number of characters of the line with the task's goal, and of a question that waits for an answer."""
+"""Maximum number of characters of the line with the task's goal, of a question that waits for an answer, and of a run's
+last lines."""
 
 
 class LiveView:
@@ -304,7 +318,9 @@ class LiveView:
             self.run.take(line)
             self._latest = math.inf if isinstance(line, Footer | Question) else time.monotonic()
         if self._live is None:
-            longest = MAX_LONG_LINE_CHARACTERS if isinstance(line, Header | Question) else MAX_LINE_CHARACTERS
+            longest = MAX_LINE_CHARACTERS
+            if isinstance(line, Header | Question | Footer):
+                longest = MAX_LONG_LINE_CHARACTERS
             for text in plain_lines(self.run, line):
                 self._console.print(
                     clean_line(text, longest), markup=False, emoji=False, highlight=False, soft_wrap=True

@@ -36,7 +36,7 @@ from certigraph.graphs import GRAPH_GROUP
 from certigraph.graphs.assembly import operators_of, slot_names, swapped_specs
 from certigraph.graphs.catalogue import OPERATORS, known_operators, slots_by_operator
 from certigraph.graphs.operator_names import name_generic_operators
-from certigraph.nodes.slots import build_operator
+from certigraph.nodes.slots import build_operator, spec_of
 from certigraph.nodes.specs import Spec, parse_spec
 from certigraph.runtime.files import SETTINGS_FILE
 from certigraph.runtime.graph_sources import AnyGraph, own_graph
@@ -96,8 +96,34 @@ def graph_module(name: str) -> Any:
     return import_module(GRAPHS[name])
 
 
+PAPER_SUFFIX = ":paper"
+"""End of the name of a graph whose operators are those of its paper: `sdp:paper`."""
+
+
+def split_configuration(name: str) -> tuple[str, dict[str, Spec]]:
+    """Return the name of a graph, and the swaps by which its configuration differs from the default.
+
+    `GRAPH:paper` is the paper's loop word for word (`PAPER` in the graph's module). Any other name has no swaps.
+    """
+    graph = name.removesuffix(PAPER_SUFFIX)
+    if graph == name or graph not in GRAPHS:
+        return name, {}
+    operators = getattr(graph_module(graph), "PAPER", None)
+    if operators is None:
+        known = ", ".join(one for one in GRAPHS if hasattr(graph_module(one), "PAPER"))
+        raise UnknownName(f"{graph} has no configuration `paper`; {known} have one")
+    return graph, {slot: spec_of(operator) for slot, operator in operators.items()}
+
+
+def paper_swaps(graph: str) -> dict[str, str]:
+    """Return the operators by slot by which `GRAPH:paper` differs from the graph; none if it has no such name."""
+    operators = getattr(graph_module(graph), "PAPER", {}) if graph in GRAPHS else {}
+    return {slot: str(spec_of(operator)) for slot, operator in operators.items()}
+
+
 def graph_slots(name: str) -> list[str]:
     """List the slots for operators of a graph, optional ones included. Raises UnknownName as `build_graph` does."""
+    name, _ = split_configuration(name)
     return slot_names(graph_module(name).build) if name in GRAPHS else own_graph(name, GRAPHS).slots()
 
 
@@ -105,14 +131,15 @@ def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
     """Build a graph by name, with the operators in `swaps` in place of its default ones.
 
     Args:
-        name: a key of GRAPHS, or for a user's own graph the name of an entry point or `module:attribute`; see
-            `runtime.graph_sources`.
+        name: a key of GRAPHS, one with `:paper` after it, or for a user's own graph the name of an entry point or
+            `module:attribute`; see `runtime.graph_sources`.
         swaps: descriptions of operators by slot.
 
     Raises:
         UnknownName: the graph, a slot or an operator is unknown, or a user's own one cannot be imported or built.
     """
-    specs = swaps or {}
+    name, paper = split_configuration(name)
+    specs = {**paper, **(swaps or {})}
     if name not in GRAPHS:
         return own_graph(name, GRAPHS).build(_build_operators(specs))
     warn_if_hidden(name, GRAPH_GROUP, "graph")

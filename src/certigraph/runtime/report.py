@@ -44,10 +44,11 @@ from certigraph.runtime.pages import render_page
 from certigraph.runtime.result import Result, error_rates_of, has_simulated_validator, is_unscored
 from certigraph.runtime.texts import (
     CERTIFIED_LABEL,
+    EMPTY_REASONS,
     PASSED_LABEL,
     format_count,
     format_cut_prompts,
-    format_empty_calls,
+    format_empty_share,
     shorten_text,
     split_answer,
 )
@@ -56,7 +57,7 @@ from certigraph.state.effects import Effect
 from certigraph.state.endings import EXHAUSTED, FINISHED, GAVE_UP, GOAL, WORLD_ENDED, Fault
 from certigraph.state.rewards import TRUE_REWARDS
 from certigraph.state.tools import calls_of, format_call
-from certigraph.state.trajectory import Event, Header, Trajectory, count_empty_calls, total_usage
+from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
 
 # Line charts over steps. The template `line_chart` draws them.
 
@@ -652,8 +653,8 @@ def render_report(trajectory: Trajectory, prompts: KeptPrompts, link: str = "") 
         settled=settled_calls(run) if run.answered else {},
         charts=charts,
         node_costs=[(len(events), total_usage((e.usage for e in events), node)) for node, events in by_node.items()],
-        empty=(empty := count_empty_calls(trajectory.events)),
-        empty_summary=format_empty_calls(empty),
+        empty_reasons=EMPTY_REASONS,
+        empty_share=format_empty_share(run.empty, trajectory.usage.calls),
         cut_summary=format_cut_prompts(run.cut_prompts, trajectory.usage.calls),
         prompts=prompts,
         simulated=has_simulated_validator(header),

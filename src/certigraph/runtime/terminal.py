@@ -29,6 +29,7 @@ from certigraph.runtime.texts import (
     format_compact,
     format_count,
     format_duration,
+    format_empty_calls,
     format_finding,
     format_points,
     format_scores,
@@ -145,7 +146,8 @@ def _plan_row(run: RunHistory, row: PredicateRow) -> Row:
     if certificate is None:
         if position != plan.head:
             return Text("·", style="dim"), number, Text(text, style="dim"), ""
-        tried = f"{plan.tried} tried" if plan.tried else ""
+        judged = sum(attempt.counted for attempt in plan.attempts[len(plan.attempts) - plan.tried :])
+        tried = f"{judged} tried" if judged else ""
         failed = run.ending not in ("", GOAL) and not run.solved
         return Text("✗", style="red") if failed else Text("▸", style="yellow"), number, Text(text, style="bold"), tried
     if certificate.restores is not None:
@@ -202,7 +204,8 @@ def _heading_rows(run: RunHistory) -> list[Row]:
     earlier = ", ".join(f"{one.score:.3g}" for one in run.episodes.all[:-1][-MAX_EARLIER_SCORES:])
     heading = "", Text.assemble(("episode ", "dim"), number), Text(earlier and f"earlier scores {earlier}", style="dim")
     if episode.subtask:
-        mark, style = TURN_MARKS[episode.subtask.status]
+        is_reached = episode.subtask.status == "open" and (episode.reached or run.ending == GOAL)
+        mark, style = TURN_MARKS["completed" if is_reached else episode.subtask.status]
         text, count = episode.subtask.text, f"{episode.count('completed')} completed, {episode.count('failed')} failed"
     else:
         (mark, style), text, count = TURN_MARKS["open"], format_plan(episode.plan), ""
@@ -342,22 +345,29 @@ def _ending_text(run: RunHistory) -> Text | None:
     if run.ending == FINISHED and not run.denied:
         style = "bold"  # an answer that nobody judged
     ending = Text(f"{run.ending}{f', {DENIED}' if run.denied else ''}", style=style)
-    return ending.append(f" · {format_scores(run.scores)}" if run.scores else "", style="default")
+    ending.append(f" · {format_scores(run.scores)}" if run.scores else "", style="default")
+    return ending.append(f" · {clean_line(run.loss)}" if run.loss else "", style="bold red")
 
 
 def _totals(run: RunHistory, limit: int | None, seconds: float) -> dict[str, str]:
-    spent, cached, usd = run.spent, run.spent["cached_tokens"], run.spent["usd"]
+    spent, cached, usd, empty = run.spent, run.spent["cached_tokens"], run.spent["usd"], format_empty_calls(run.empty)
     money = run.header.task.constants.get("budget") if run.header else None
     has_budget = run.cost is not None and isinstance(money, int | float)
     return {
         **_progress(run, limit if limit is not None else run.limit("steps")),
-        "calls": f"{spent['calls']:.0f}",
+        "calls": f"{spent['calls']:.0f}" + (f" ({format_roles(run)})" if run.footer and len(run.roles) > 1 else ""),
+        "without information": f"{run.empty.total or ''}" + (f" ({empty})" if run.footer and empty else ""),
         "tokens": format_compact(run.tokens) + (f" ({format_compact(cached)} cached)" if cached else ""),
         "cut prompts": f"{len(run.cut_prompts) or ''}",
         "cost": f"${usd:.4f}" if usd else "",
         "trip costs": f"${run.cost:,.0f} of ${money:,.0f}" if has_budget else "",
         "time": format_duration(seconds) if run.footer else f"{int(seconds) // 60}:{int(seconds) % 60:02}",
     }
+
+
+def format_roles(run: RunHistory) -> str:
+    """Format the number of model calls of each role on one line."""
+    return ", ".join(f"{clean_line(role)} {cost.calls:,}" for role, cost in run.roles.items())
 
 
 def _progress(run: RunHistory, limit: int | None) -> dict[str, str]:

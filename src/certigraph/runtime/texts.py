@@ -103,14 +103,31 @@ def format_left_out(cut: CutPrompt) -> str:
     return ", ".join(cut.left_out)
 
 
+EMPTY_REASONS = {
+    "verdicts": ("verdict", "that changed nothing"),
+    "chains": ("chain", "cut at a refused name"),
+    "questions": ("question", "what was meant"),
+    "ended": ("call", "after the end"),
+    "requests": ("request", "without a usable answer"),
+}
+"""What model calls that brought no information were, by field of `EmptyCalls`: a noun, and what it is about."""
+
+
 def format_empty_calls(empty: EmptyCalls) -> str:
     """Format which model calls of a run brought no information; empty if there are none."""
-    parts = [
-        f"{format_count(empty.verdicts, 'verdict')} after which nothing was new" if empty.verdicts else "",
-        f"{format_count(empty.chains, 'chain')} cut before the end" if empty.chains else "",
-        f"{format_count(empty.requests, 'request')} without a usable answer" if empty.requests else "",
-    ]
-    return ", ".join(filter(None, parts))
+    counts = empty._asdict().items()
+    return ", ".join(f"{format_count(n, EMPTY_REASONS[name][0])} {EMPTY_REASONS[name][1]}" for name, n in counts if n)
+
+
+def name_empty(reason: str) -> str:
+    """Name the model calls that brought no information for a reason, a field of `EmptyCalls`."""
+    noun, about = EMPTY_REASONS[reason]
+    return f"{noun}s {about}"
+
+
+def format_empty_share(empty: EmptyCalls, calls: int) -> str:
+    """Format how many of a number of model calls brought no information: 3 of 30 (10 %)."""
+    return f"{empty.total:,} of {calls:,} ({empty.total / max(calls, 1):.0%})".replace("%", " %")
 
 
 # Text of findings and forced passes, shared by reports, live views and the command line.
