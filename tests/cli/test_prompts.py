@@ -15,7 +15,7 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
 
 
 def test_texts_show_both_parts_the_answer_and_the_tokens_of_each_kind(capsys: pytest.CaptureFixture[str]):
-    status, out, _ = call(capsys, "sdp", "blocksworld", "--task", "6-2")
+    status, out, _ = call(capsys, "sdp:paper", "blocksworld", "--task", "6-2")
     assert status == 0
     for node in ("propose", "realize", "validate"):
         (part,) = [part for part in out.split("=====") if part.startswith(f" {node},")]
@@ -26,7 +26,7 @@ def test_texts_show_both_parts_the_answer_and_the_tokens_of_each_kind(capsys: py
 
 @pytest.mark.slow
 def test_one_role_only(capsys: pytest.CaptureFixture[str]):
-    _, out, _ = call(capsys, "sdp", "blocksworld", "--task", "6-2", "--role", "validator", "--json")
+    _, out, _ = call(capsys, "sdp:paper", "blocksworld", "--task", "6-2", "--role", "validator", "--json")
     assert [request["role"] for request in json.loads(out)["requests"]] == ["validator"]
     status, _, err = call(capsys, "sdp", "blocksworld", "--role", "captain")
     assert status == 2

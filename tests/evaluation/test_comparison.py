@@ -36,7 +36,7 @@ from certigraph.evaluation.comparison import (
 )
 from certigraph.evaluation.comparison_report import compute_results, write_comparison_page, write_comparison_report
 from certigraph.evaluation.comparison_summary import comparison_of
-from certigraph.evaluation.measures import ComparisonRow, PromptTokens
+from certigraph.evaluation.measures import ComparisonRow, RoleUsage
 from certigraph.evaluation.plots import AXIS_LABELS, mean_curve
 from certigraph.state.endings import Fault, Interrupted, UnknownName
 from certigraph.state.trajectory import Event
@@ -136,7 +136,8 @@ def test_what_is_done_is_kept(tmp_path: Path):
     assert done(given, tmp_path) == []
     assert {path: path.read_bytes() for path in tmp_path.rglob("trajectory.jsonl")} == files
     endings = {(r.method, r.task): (r.ending, r.score, r.calls) for r in rows_of(given.plan, tmp_path)}
-    assert endings["sdp", "4-0"] == ("limit:calls", 0.0, 6)
+    assert endings["sdp", "3-0"] == ("limit:calls", 0.0, 6)
+    assert endings["sdp", "4-0"] == ("goal", 100.0, 5)
     assert endings["react", "4-0"] == ("goal", 100.0, 4)
 
 
@@ -283,7 +284,7 @@ def test_everything_is_written_and_the_curves_end_at_the_table(tmp_path: Path):
     given = job_of()
     done(given, tmp_path)
     comparison = write_comparison_report(given.plan, tmp_path).comparison
-    assert {m.method: m.score for m in comparison.methods} == {"react": 100, "sdp": 0}
+    assert {m.method: m.score for m in comparison.methods} == {"react": 100, "sdp": 50}
     with (tmp_path / "curves.csv").open() as file:
         last = {(line["axis"], line["method"]): float(line["mean"]) for line in csv.DictReader(file)}
     assert last == {(axis, m.method): m.score for axis in AXIS_LABELS for m in comparison.methods}
@@ -303,7 +304,7 @@ def test_the_page_escapes_what_comes_from_outside(tmp_path: Path):
 
 
 def test_cached_shares():
-    assert (PromptTokens(prompt_tokens=200, cached_tokens=150).share, PromptTokens().share) == (0.75, 0.0)
+    assert (RoleUsage(prompt_tokens=200, cached_tokens=150).share, RoleUsage().share) == (0.75, 0.0)
 
 
 # --- the command

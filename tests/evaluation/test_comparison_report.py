@@ -38,6 +38,7 @@ from certigraph.evaluation.comparison_report import (
     RunCell,
     compute_results,
     find_score_changes,
+    flatten_record,
     lay_out_page,
     write_comparison_page,
     write_comparison_report,
@@ -50,8 +51,10 @@ from certigraph.evaluation.comparison_summary import (
 )
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import compare_logs, print_evaluations
-from certigraph.evaluation.measures import ComparisonRow, GoalPrecision, PromptTokens, fault_warnings
+from certigraph.evaluation.measures import ComparisonRow, GoalPrecision, RoleUsage, fault_warnings
 from certigraph.evaluation.result_tables import (
+    call_bars,
+    call_table,
     format_verdict,
     method_table,
     terminal_tables,
@@ -215,7 +218,7 @@ def widened(comparison: Comparison) -> Comparison:
     long = {"score": 100.0, "low": 56.6, "high": 100.0, "pass_all": 100.0, "successes": 100, "runs": 100, "begun": 100}
     costs = dict.fromkeys(("calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps"), 99_999)
     goals = GoalPrecision(n=100, confirmed=100, value=1.0, low=0.57, high=1.0)
-    roles = dict.fromkeys(("executor", "planner", "validator"), PromptTokens(prompt_tokens=9, cached_tokens=8))
+    roles = dict.fromkeys(("executor", "planner", "validator"), RoleUsage(prompt_tokens=9, cached_tokens=8))
     changes = {**long, **costs, "goals": goals, "roles": roles, "method": "validate=capped:depth=1+replan=give_up"}
     methods = tuple(summary.model_copy(update=changes) for summary in comparison.methods)
     return comparison.model_copy(update={"methods": methods})
@@ -307,6 +310,73 @@ def test_empty_calls_stand_with_all_calls():
     assert [line[heads.index("calls")] for line in lines] == ["9 (4 empty)"] * 2
     uncounted = compared(row("react", "3-0"), *rows[1:]).methods[0]
     assert (uncounted.empty_calls, "empty_calls" in uncounted.model_dump()) == (None, False)
+
+
+def costly(method: str, task: str, empty: dict[str, int], **calls: int) -> ComparisonRow:
+    """A run with these calls by role, of which some were empty."""
+    roles = {role: RoleUsage(calls=count, output_tokens=count) for role, count in calls.items()}
+    counted = {"calls": sum(calls.values()), "empty_calls": sum(empty.values()), "empty": empty, "roles": roles}
+    return row(method, task).model_copy(update=counted)
+
+
+def test_calls_stand_by_role_and_those_without_information_by_reason():
+    methods = compared(
+        costly("react", "3-0", {}, executor=10),
+        costly("react", "3-1", {"chains": 1}, executor=10),
+        costly("sdp", "3-0", {"verdicts": 3}, planner=1, executor=5, validator=4),
+        costly("sdp", "3-1", {"verdicts": 1, "ended": 1}, planner=1, executor=9),
+    ).methods
+    heads, lines = call_table(methods)
+    assert heads == ("method", "score", "calls a run", "executor", "planner", "validator", "empty", *REASONS)
+    assert lines == [
+        ("react", "0.0", "10", "10", "-", "-", "5%", "0%", "5%", "0%"),
+        ("sdp", "0.0", "10", "7", "1", "2", "25%", "20%", "0%", "5%"),
+    ]
+    react, sdp = call_bars(methods)
+    assert [(look, amount) for look, amount, _ in sdp.roles] == [("ink0", 7), ("ink1", 1), ("ink2", 2)]
+    assert [text for *_, text in sdp.roles] == ["executor 7", "planner 1", "validator 2"]
+    assert sdp.empty == [
+        ("gap gap0", 2.0, "verdicts that changed nothing 20%"),
+        ("gap gap3", 0.5, "calls after the end 5%"),
+    ]
+    assert (react.roles[0][0], react.length, sdp.length) == ("ink0", 10, 10)
+    parts = {"utility": 0.5, "attack success": 0.0}
+    in_parts = compared(*(costly(one, "3-0", {}, executor=1).model_copy(update={"shown": parts}) for one in NAMES))
+    heads, lines = call_table(in_parts.methods)
+    assert (heads[1], lines[0][1]) == ("utility", "50.0")
+    unknown = compared(row("react", "3-0"), row("sdp", "3-0")).methods
+    assert (call_table(unknown)[1], call_bars(unknown)) == ([], [])
+
+
+NAMES, REASONS = ("react", "sdp"), ("verdicts", "chains", "ended")
+
+
+def test_files_have_calls_by_role_and_empty_calls_by_reason_with_their_shares():
+    flat = flatten_record(costly("sdp", "3-0", {"verdicts": 3}, planner=2, executor=10).model_dump())
+    named = {name: value for name, value in flat.items() if name.startswith(("calls_", "empty_"))}
+    assert named == {
+        "empty_calls": 3,
+        "calls_planner": 2,
+        "calls_executor": 10,
+        "empty_verdicts": 3,
+        "empty_verdicts_share": 0.25,
+    }
+
+
+@pytest.mark.slow
+def test_the_page_has_the_calls_of_each_method_next_to_its_score(compared_folder: Path):
+    page = (compared_folder / "comparison.html").read_text(encoding="utf-8")
+    rows = re.findall(r"<tr><td>(\w+)</td><td>([\d.]+)</td><td>([\d.]+)</td><td>\s*<div class=\"stack\"", page)
+    assert [(method, score) for method, score, _ in rows] == [("react", "100.0"), ("sdp", "100.0")]
+    table = json.loads((compared_folder / "table.json").read_text())["methods"]
+    assert [sum(role["calls"] for role in one["roles"].values()) for one in table] == [one["calls"] for one in table]
+
+
+def test_a_lost_run_says_so_in_its_cell():
+    lost = row("react", "3-0", "world_ended").model_copy(update={"loss": "lost: the world ended at -100"})
+    assert lost.ending_words == "world_ended, lost: the world ended at -100"
+    out_of_moves = lost.model_copy(update={"loss": "the world ended without the goal: moves"})
+    assert out_of_moves.ending_words == "world_ended"
 
 
 def compared(*rows: ComparisonRow) -> Comparison:

@@ -39,7 +39,7 @@ class Returning(Script):
 
 
 def resumed(out):
-    stopped = run("sdp", out=out, context=Context(budget=Budget(calls=5)))
+    stopped = run("sdp", out=out, context=Context(budget=Budget(calls=2)))
     return resume(stopped.folder, budget=Budget(calls=100))
 
 
@@ -61,7 +61,7 @@ RUNS = {
     "cascade": lambda out: run("sdp", Script(verdicts=[0, 3]), out=out),
     "gave_up": lambda out: run("sdp", Script(verdicts=[1, *[0] * 20], replans=False), out=out),
     "failed": lambda out: run("sdp", Script(fails={"step": Fault("environment", f"{out}/world.py broke")}), out=out),
-    "spent": lambda out: run("sdp", out=out, context=Context(budget=Budget(calls=5))),
+    "spent": lambda out: run("sdp", out=out, context=Context(budget=Budget(calls=2))),
     "resumed": resumed,
     "cut": cut,
 }
@@ -192,7 +192,7 @@ def test_inspect_counts_cached_tokens_next_to_the_input():
 
 def test_inspect_tells_limits_errors_and_unfinished_runs(runs):
     (spent,) = to_inspect([runs["spent"].trajectory]).samples
-    assert (spent.limit.type, spent.limit.limit, spent.error) == ("custom", 5, None)
+    assert (spent.limit.type, spent.limit.limit, spent.error) == ("custom", 2, None)
     failed = to_inspect([runs["failed"].trajectory])
     assert (failed.status, failed.samples[0].error.message.startswith("error:environment")) == ("error", True)
     unfinished = to_inspect([runs["cut"].trajectory])
@@ -261,7 +261,7 @@ def test_every_format_tells_variants_of_a_graph_apart(runs, tmp_path):
 
 
 def test_an_episode_is_done_once_however_long_its_run_went_on(tmp_path):
-    result = run("sdp", "blocksworld", "4-0", out=tmp_path)
+    result = run("sdp:paper", "blocksworld", "4-0", out=tmp_path)
     for trajectory in (result.trajectory, result.trajectory.model_copy(update={"footer": None})):
         for event in trajectory.events:
             if event.update and "observation" in event.update:

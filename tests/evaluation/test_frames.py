@@ -11,7 +11,7 @@ from certigraph.evaluation import frames as reader
 from certigraph.evaluation.frame_rows import RecordedRun, frame_rows_of
 from certigraph.evaluation.frames import Frames, find_runs, frames_of, read_frames
 from certigraph.state.endings import Fault
-from certigraph.state.trajectory import Event
+from certigraph.state.trajectory import EmptyCalls, Event
 
 KEY = ["method", "benchmark", "task", "trial", "run"]
 
@@ -48,6 +48,41 @@ def test_calls_have_the_steps_before_them_and_repeated_work_is_marked():
         ("decide", 1, 7, 2, False, False),
         ("decide", 0, 7, 2, False, True),
     ]
+
+
+def test_a_run_has_its_empty_calls_by_reason_and_its_loss():
+    call = {"role": "validator"}
+    verdict = {"position": 0, "target": {"text": "p"}, "action": {"text": "a"}, "digest": "", "verdict": {"depth": 0}}
+    judged = event("validate", calls=[call, call | {"failure": "no JSON"}], update={"attempts": [verdict]})
+    lost = act("b").model_copy(
+        update={
+            "update": {
+                "history": [{"action": {"text": "b"}}],
+                "observation": {"text": "over", "reward": -1.5, "done": True, "data": {"score": -100}},
+            }
+        }
+    )
+    made = trajectory(judged, lost, judged, ending="world_ended", value=0.5)
+    runs = frames_of([RecordedRun("m", "t", 0, made), run(act("a"))]).runs
+    columns = [name for name in runs.columns if name.startswith("empty_")]
+    assert columns == ["empty_calls", *(f"empty_{name}" for name in EmptyCalls._fields)]
+    assert table(runs, *columns, "loss") == [
+        (4, 1, 0, 0, 1, 2, "lost: the world ended at -100"),
+        (0, 0, 0, 0, 0, 0, ""),
+    ]
+
+
+def test_attempts_that_nobody_judged_are_marked_and_not_rejected():
+    def attempt(**verdict: Any) -> dict[str, Any]:
+        made = {"position": 0, "target": {"text": "p"}, "action": {"text": "a"}, "digest": "d"}
+        return {**made, "verdict": {"depth": 0, **verdict}}
+
+    verdicts = [attempt(pending=True), attempt(), attempt(looked=True)]
+    planned = event("propose", update={"plan": [{"text": "p"}], "head": 0})
+    tried = [event("validate", update={"attempts": [one]}) for one in verdicts]
+    found = frames_of([run(planned, *tried, graph="sdp")])
+    assert found.attempts["judged"].tolist() == [False, True, False]
+    assert found.predicates["rejected"].tolist() == [1]
 
 
 def test_findings_are_those_of_verdicts():

@@ -99,7 +99,7 @@ def test_roles_have_models_of_their_own_behind_the_bridge(tmp_path: Path, monkey
     with stub(*experts_replies("3-1", tmp_path / "expert")) as server:
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
         roles = ["planner=openai:thinker", "executor=scripted:expert"]
-        evaluate("sdp", "blocksworld", model="openai:doer", roles=roles, ids=["3-1"], out=tmp_path, quiet=True)
+        evaluate("sdp:paper", "blocksworld", model="openai:doer", roles=roles, ids=["3-1"], out=tmp_path, quiet=True)
         calls = Counter(request["model"] for request in server.requests)
     assert set(calls) == {"thinker", "doer"}
 

@@ -18,6 +18,7 @@ from certigraph.evaluation.published_matches import (
     normalise_model,
     view_matches,
 )
+from certigraph.runtime.registry import paper_swaps
 from certigraph.runtime.result import BenchmarkRow
 from certigraph.state.records import Scores, Usage
 from certigraph.state.trajectory import Footer
@@ -74,7 +75,8 @@ def test_an_exchanged_operator_makes_another_method():
 
 def test_a_figure_on_exactly_the_same_tasks_replaces_the_one_on_all():
     def percents(tasks: set[str]) -> list[tuple[str, list[str]]]:
-        found = find_matches(setting("step", "scienceworld", ("openai:gpt-4o-mini",), tasks), {"score"})
+        paper = paper_swaps("step")
+        found = find_matches(setting("step", "scienceworld", ("openai:gpt-4o-mini",), tasks, swaps=paper), {"score"})
         return [(match.figure.percent, list(match.here)) for match in found]
 
     short = {f"step-18/{task}:1" for task in STEP_SHORT.values()}
@@ -82,6 +84,8 @@ def test_a_figure_on_exactly_the_same_tasks_replaces_the_one_on_all():
     assert percents(short) == [("79.9", [])]
     assert percents(short | {f"step-18/{task}:1" for task in STEP_LONG.values()}) == [("67.4", [])]
     assert percents({"boil:1"}) == [("67.4", ["other tasks"])]
+    default = find_matches(setting("step", "scienceworld", ("openai:gpt-4o-mini",), short), {"score"})
+    assert [(match.figure.percent, list(match.here)) for match in default] == [("79.9", ["cheaper loop"])]
 
 
 # What is different in the runs.

@@ -218,7 +218,7 @@ def test_an_interrupted_graph_leaves_no_world_open_and_continues_where_it_was(be
     calls = []
 
     async def approved(state: Any, runtime: Any) -> dict[str, Any]:
-        update = await realize(state, runtime)
+        update = await realize()(state, runtime)
         calls.append(interrupt("may it?"))
         return update
 
@@ -270,7 +270,7 @@ def test_a_graph_run_inside_an_operator_closes_its_own_world_and_not_the_outer_o
     async def decide_after_a_run(state: Any, runtime: Any) -> dict[str, Any]:
         await react.graph.ainvoke(given(benchmark, 1), context=Context(benchmark=benchmark))
         open_after.append(benchmark.open_now)
-        return await decide(state, runtime)
+        return await decide()(state, runtime)
 
     ainvoke(react.build(decide=decide_after_a_run), benchmark)
     assert set(open_after) == {1}

@@ -14,6 +14,7 @@ from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.benchmarks.blocksworld.expert import answer_request
 from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.graphs import step
+from certigraph.nodes.actions import NOTHING
 from certigraph.runtime.history import RunHistory, read_history
 from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.runtime.result import Result
@@ -127,7 +128,11 @@ def test_a_run_that_ended_by_its_plan_goes_on_with_a_longer_one(tmp_path: Path):
 
 def test_a_plan_of_tdp_inside_which_a_plan_ends_goes_on_with_another_sub_task(tmp_path: Path):
     def planning(prompt: str, form: dict[str, Any]) -> Any:
-        answers = {"conditions": {"conditions": ["a", "b"]}, "holds": {"reason": "it does", "holds": 1}}
+        answers = {
+            "conditions": {"conditions": ["a", "b"]},
+            "holds": {"reason": "it does", "holds": 1},
+            "established": {"target": "holds", "choice": NOTHING},
+        }
         fields = [name for name in answers if name in form.get("properties", {})]
         return answers[fields[0]] if fields else answer_request(prompt, form)
 

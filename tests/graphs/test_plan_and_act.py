@@ -71,11 +71,11 @@ def test_a_plan_made_again_is_requested_with_everything_that_was_done(world: str
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_model_with_a_small_window_sees_the_latest_of_what_was_done(world: str, tmp_path: Path):
     where, cast = WORLDS[world]()
-    played(plan_and_act, where, cast, tmp_path, 1_000)
+    played(plan_and_act, where, cast, tmp_path, 700)
     *_, last = cast.prompts("replan")
     assert cast.actions[""][STEPS - 2] in last
     assert "left out" in last
-    assert len(last) < 3.6 * 1_000
+    assert len(last) < 3.6 * 700
 
 
 @pytest.mark.parametrize("world", WORLDS)

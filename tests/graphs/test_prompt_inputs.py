@@ -21,7 +21,6 @@ from certigraph.adapters.models.profiles import estimate_tokens
 from certigraph.benchmarks.scienceworld import operators as scienceworld
 from certigraph.benchmarks.scienceworld.prompts import PLACES
 from certigraph.benchmarks.scienceworld.recordings import GoldRecording, read_recordings
-from certigraph.benchmarks.scienceworld.splits import MOVE_COSTS
 from certigraph.graphs import ircot, iter_retgen, memgpt, pbai, react
 from certigraph.nodes import decisions
 from certigraph.nodes.gates import no_gate
@@ -95,7 +94,7 @@ def after_the_recipe(tmp_path_factory: pytest.TempPathFactory) -> LoggingEndpoin
     missing = {"holds": 0, "reason": "no", "reachable": True}
     answers = {
         "Conditions": [{"conditions": ["The recipe was read.", "Salt water was made.", "It was tasted."]}],
-        "NextActions": actions_of("chemistry-mix"),
+        "NextAction": actions_of("chemistry-mix"),
         "FullHolds": [
             *[missing] * reading,
             known,
@@ -104,11 +103,11 @@ def after_the_recipe(tmp_path_factory: pytest.TempPathFactory) -> LoggingEndpoin
             {"holds": 0, "reason": "never", "reachable": False},
         ],
     }
-    return play("sdp", "chemistry-mix", answers, tmp_path_factory.mktemp("sdp"))
+    return play("sdp:paper", "chemistry-mix", answers, tmp_path_factory.mktemp("sdp"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["NextActions", "FullHolds", "Conditions"])
+@pytest.mark.parametrize("form", ["NextAction", "FullHolds", "Conditions"])
 def test_a_recipe_that_was_read_stands_in_the_next_prompt_of_every_role(form: str, after_the_recipe: LoggingEndpoint):
     forms = [request.form for request in after_the_recipe.received]
     shown = [RECIPE in request.text for request in after_the_recipe.received]
@@ -148,7 +147,7 @@ def two_subtasks(tmp_path_factory: pytest.TempPathFactory) -> LoggingEndpoint:
             {"status": "completed", "reason": "done", "result": "all of it"},
         ],
     }
-    return run_logged("tdp", "blocksworld", "6-2", answers, tmp_path_factory.mktemp("tdp"))
+    return run_logged("tdp:paper", "blocksworld", "6-2", answers, tmp_path_factory.mktemp("tdp"))
 
 
 @pytest.mark.parametrize("form", ["Plan", "choice", "SupervisorJudgement"])
@@ -304,7 +303,7 @@ def places() -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("graph", ["step", "clin", "react", "sdp"])
+@pytest.mark.parametrize("graph", ["step", "clin", "react", "sdp:paper"])
 def test_the_first_prompt_names_no_place_of_a_thing(graph: str, tmp_path: Path):
     acts = actions_of("boil", until="look around")
     log = play(graph, "boil", {**LIMITED_ANSWERS, **dict.fromkeys(ACTING_FORMS, acts)}, tmp_path)
@@ -313,7 +312,7 @@ def test_the_first_prompt_names_no_place_of_a_thing(graph: str, tmp_path: Path):
         assert [clause for clause in places() if clause in text] == []
 
 
-ACTING_FORMS = ("NextActions", "SubtaskMove", "Thought")
+ACTING_FORMS = ("NextAction", "NextActions", "SubtaskMove", "Thought")
 LIMITED_ANSWERS = {
     "Conditions": [{"conditions": ["The water is hot.", "The water boils."]}],
     "Next": [{"subtask": "boil the water"}],
@@ -326,10 +325,10 @@ LIMITED_ANSWERS = {
 @pytest.mark.parametrize(
     ("graph", "form", "used"),
     [
-        ("tdp", "Subtasks", [0]),
-        ("tdp", "Plan", [0, 1, 2]),
-        ("tdp", "choice", [0, 1, 2]),
-        ("tdp", "Changes", [3]),
+        ("tdp:paper", "Subtasks", [0]),
+        ("tdp:paper", "Plan", [0, 1, 2]),
+        ("tdp:paper", "choice", [0, 1, 2]),
+        ("tdp:paper", "Changes", [3]),
         ("plan_and_act", "Plan", [0, 1, 2]),
         ("plan_and_act", "choice", [0, 1, 2]),
         ("plan_and_solve", "Plan", [0]),
@@ -362,5 +361,6 @@ def test_the_steps_before_a_sub_task_are_not_counted_as_its_own(form: str, two_s
 def test_moves_are_counted_in_the_prompts_of_step_s_protocol_on_the_simulator(graph: str):
     collected = collect_prompts(graph, certigraph.load_benchmark("scienceworld"), "step-18/boil:1", steps=4)
     assert collected.steps == 4
-    lines = [next(line for line in p.user.splitlines() if line.endswith(MOVE_COSTS)) for p in collected.sent]
-    assert {"0, 70 left", "1, 69 left"} <= {line.partition(": ")[2].partition(". ")[0] for line in lines}
+    lines = [line for p in collected.sent for line in p.user.splitlines() if line.startswith("Moves used: ")]
+    # the simulator ends an episode of 70 moves with the 71st
+    assert {"Moves used: 0, 71 left.", "Moves used: 1, 70 left."} <= {*lines}

@@ -7,8 +7,6 @@ from pydantic import BaseModel
 
 from certigraph import Context, Limits, Tools
 from certigraph.graphs import step
-from certigraph.nodes.react import execute
-from certigraph.nodes.step import assess
 from certigraph.state.records import Task
 from certigraph.state.step import StepSubtask
 
@@ -117,7 +115,7 @@ def test_an_answer_in_a_form_of_the_users_is_the_executors() -> None:
 def test_the_papers_executor_and_evaluator_do_not_use_the_draft() -> None:
     work = {FIND["subtask"]: [LOOK], "Hand in the answer.": [[call("finish", answer="mine")]]}
     model = PartModel(work, subtasks=[FIND, HAND_IN])
-    state = solve(model, executor=execute, assess=assess)
+    state = solve(model, **step.PAPER)
     assert model.requests == {"planner": 2, "executor": 2, "assess": 1}
     assert actions(state)[-1] == "finish[mine]"
 

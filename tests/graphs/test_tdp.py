@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -232,6 +232,84 @@ def solved(needs: Needs, chat: SlowModel, limits: Limits, budget: Budget | None 
         return graph.get_state(config).values
 
 
+def test_the_only_sub_task_that_is_ready_may_take_all_steps_that_are_left():
+    workers = Workers()
+    carried_out({"a": (), "b": ("a",), "c": ("b",)}, workers)
+    assert [workers.views[id_]["steps"] for id_ in "abc"] == [1_000, 999, 998]
+    several = Workers()
+    carried_out({"a": (), "b": (), "c": ("a", "b")}, several)
+    assert [several.views[id_]["steps"] for id_ in "abc"] == [498, 498, 998], "three are kept for the last one"
+
+
+class Chaining(SlowModel):
+    """A strong model: it gives all actions of a sub-task at once, and says that they complete it."""
+
+    def __init__(self, actions: int) -> None:
+        super().__init__(responder=self.answer)
+        self.__dict__["actions"] = actions
+
+    def answer(self, prompt: str, schema: dict[str, Any]) -> Any:
+        situation = current_situation()
+        assert situation
+        if "action" not in schema.get("properties", ()):
+            judged = respond(prompt, schema)
+            return {**judged, "status": "completed"} if "status" in judged else judged
+        state, taken = situation.state, len(situation.state["turns"])
+        name, last = subtask_of(state["task"]), self.__dict__["actions"] - 1
+        first, *then = [f"{name} {number}" for number in range(taken, last)] + ["deliver" if state["last"] else "end"]
+        return {"thought": "T", "standing": "completes", "report": "", "action": first, "then": then}
+
+
+@pytest.mark.parametrize(
+    ("needs", "expected"),
+    [
+        ({"goal": ()}, {"plan": 1, "execute": 1}),
+        ({"a": (), "goal": ("a",)}, {"plan": 2, "execute": 2, "supervise": 1, "revise": 1}),
+        ({"a": (), "b": ("a",), "goal": ("b",)}, {"plan": 3, "execute": 3, "supervise": 2, "revise": 2}),
+    ],
+    ids=["one", "two", "three"],
+)
+def test_a_sub_task_of_ten_plain_steps_costs_a_plan_an_action_and_a_judgement(needs: Needs, expected: dict[str, int]):
+    def decompose(state: Any) -> Any:
+        return {"dag": dag_of(needs), "notes": ()}
+
+    chat, benchmark = Chaining(10), SerialJobs(limits=ROOMY)
+    graph_input: Any = {"task": benchmark.task("wide")}
+    graph = tdp.build(decompose=decompose)
+    state = asyncio.run(graph.ainvoke(graph_input, context=Context(benchmark=benchmark, chat=chat)))
+    assert tdp.ending(state) == "goal"
+    assert len(world(state)) == 10 * len(needs)
+    assert Counter(node for node, _ in chat.requests) == expected
+
+
+def test_the_papers_loop_takes_one_action_a_call_and_judges_each():
+    chat, benchmark = SlowModel(), SerialJobs(limits=ROOMY)
+    graph_input: Any = {"task": benchmark.task("chain")}
+    graph = tdp.build(**tdp.PAPER)
+    state = asyncio.run(graph.ainvoke(graph_input, context=Context(benchmark=benchmark, chat=chat)))
+    assert tdp.ending(state) == "goal"
+    # of six actions the last one ends the world, and with it the last batch
+    requests = Counter(node for node, _ in chat.requests)
+    assert requests == {"decompose": 1, "plan": 3, "execute": 6, "supervise": 5, "revise": 2}
+
+
+def test_a_world_that_reports_the_goal_before_it_ends_is_judged_by_nobody():
+    def report(state: Any) -> Any:
+        seen = Observation(text="solved", solved=True)
+        outcome = Outcome(node="a", status="completed", result="", ending="goal", observation=seen, taken=1)
+        return {"outcomes": [outcome], "usage": [], "spent": state["spent"]}
+
+    def decompose(state: Any) -> Any:
+        return {"dag": dag_of({"a": (), "goal": ("a",)}), "notes": ()}
+
+    chat, benchmark = SlowModel(), SerialJobs(limits=ROOMY)
+    graph_input: Any = {"task": benchmark.task("chain")}
+    graph = tdp.build(decompose=decompose, solve=report)
+    state = asyncio.run(graph.ainvoke(graph_input, context=Context(benchmark=benchmark, chat=chat)))
+    assert (tdp.ending(state), [node.status for node in state["dag"].nodes]) == ("goal", ["completed", "pending"])
+    assert not chat.requests
+
+
 small = st.builds(random_graph, st.integers(1, 6), st.integers(0, 10_000), st.sampled_from([0.0, 0.3]))
 
 
@@ -291,7 +369,7 @@ WITHIN: dict[str, dict[str, Any]] = {
     "gated": {"gate": exhaustion_gate()},
     "judged": {"memory": "structured", "gate": judged_gate()},
     "built": {"solve": subtask.build(memory="lobotomized")},
-    "certified": {"solve": sdp},
+    "certified": {"solve": sdp.build(**sdp.PAPER)},
 }
 
 
@@ -326,7 +404,7 @@ def nonsense(prompt: str, fields: frozenset[str], answer: dict[str, Any]) -> Any
     """The model writes what the world does not know, and sees no end."""
     if "status" in fields:
         return {**answer, "status": "needs_more_steps", "off_plan": False}
-    return {field: ["?!"] if field == "steps" else "?!" for field in fields}
+    return {field: ["?!"] if field == "steps" else "?!" for field in fields - {"standing", "then"}}
 
 
 def never_done(prompt: str, fields: frozenset[str], answer: dict[str, Any]) -> Any:

@@ -14,7 +14,7 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Benchmark, Context, Environment, Limits, Operator
 from certigraph.nodes import beliefs, plans, react, sdp, step
-from certigraph.nodes.actions import CHECK_ACTION, UNREACHABLE_ACTION
+from certigraph.nodes.actions import CHECK_ACTION, NOTHING, UNREACHABLE_ACTION
 from certigraph.state.certified_states import CertifiedState
 from certigraph.state.records import Action, Attempt, Fact, Observation, Predicate, Spent, Task, Verdict
 from certigraph.state.run import Belief, BelievedFact, Evidence, Turn
@@ -102,7 +102,9 @@ REALIZE = {
     "evidence": VIEW,
     "turns": (FILLED,),
     "facts": (Fact(text="the stove is hot", step=1),),
+    "observation": Observation(text="The kettle is full of water."),
     "upcoming": (),
+    "untaken": (),
     "attempts": [],
     "belief": Belief(),
     "advice": (),
@@ -111,8 +113,8 @@ REALIZE = {
 
 def test_realize_writes_actions_where_none_are_listed_and_the_first_is_taken():
     model = Model({"target": "open", "action": "boil", "then": ["wait", " "]})
-    update = call(sdp.realize, REALIZE, model)
-    assert update == {"action": Action(text="boil"), "upcoming": [Action(text="wait")]}
+    update = call(sdp.realize(), REALIZE, model)
+    assert update == {"action": Action(text="boil"), "upcoming": (Action(text="wait"),)}
     assert all(shown in model.prompts[0] for shown in (BOILED.text, FILLED.observation, VIEW.view, "the stove is hot"))
 
 
@@ -121,12 +123,18 @@ def test_realize_writes_actions_where_none_are_listed_and_the_first_is_taken():
     [({"target": "unreachable", "action": ""}, UNREACHABLE_ACTION), ({"target": "holds", "action": " "}, CHECK_ACTION)],
 )
 def test_realize_may_say_that_a_target_holds_or_cannot_be_reached(answer: dict[str, Any], action: Action):
-    assert call(sdp.realize, REALIZE, Model(answer)) == {"action": action, "upcoming": []}
+    assert call(sdp.realize(), REALIZE, Model(answer)) == {"action": action}
+
+
+@pytest.mark.parametrize(("chosen", "taken"), [("heat kettle", Action(text="heat kettle")), (NOTHING, CHECK_ACTION)])
+def test_realize_chooses_its_first_action_among_listed_ones_or_none(chosen: str, taken: Action):
+    update = call(sdp.realize(), REALIZE, Model({"target": "open", "choice": chosen}), ["heat kettle", "wait"])
+    assert update == {"action": taken}
 
 
 @pytest.mark.parametrize("chosen", ["heat kettle", CHECK_ACTION.text])
-def test_realize_chooses_among_listed_actions_or_checks(chosen: str):
-    update = call(sdp.realize, REALIZE, Model({"reasoning": "", "choice": chosen}), ["heat kettle", "wait"])
+def test_one_action_is_chosen_among_listed_ones_or_the_target_checked(chosen: str):
+    update = call(sdp.realize_one, REALIZE, Model({"reasoning": "", "choice": chosen}), ["heat kettle", "wait"])
     assert update == {"action": CHECK_ACTION if chosen == CHECK_ACTION.text else Action(text=chosen)}
 
 
@@ -136,8 +144,11 @@ VALIDATE = {
     "action": Action(text="boil"),
     "observation": Observation(text="The water boils."),
     "turns": (Turn(action="boil", observation="The water boils."),),
-    "chained": 1,
+    "trace": (FILLED, Turn(action="boil", observation="The water boils.")),
     "upcoming": (),
+    "announced": (BOILED.text,),
+    "sightings": (),
+    "since": 0,
     "evidence": VIEW,
     "facts": (Fact(text="the water is cold", step=1),),
 }
@@ -152,15 +163,25 @@ def test_validate_counts_conditions_of_the_plan_and_quotes_the_world_only(holds:
         "established": ["steam rises"],
         "outdated": [1, 7],
     }
-    verdict = call(sdp.validate, VALIDATE, Model({**answer, "evidence": "The water boils."}))["verdict"]
+    verdict = call(sdp.validate_always, VALIDATE, Model({**answer, "evidence": "The water boils."}))["verdict"]
     assert (verdict.depth, verdict.unreachable, verdict.decided_by) == (depth, unreachable, "model")
     assert (verdict.evidence, verdict.facts, verdict.outdated) == (
         "The water boils.",
         ("steam rises",),
         ("the water is cold",),
     )
-    invented = call(sdp.validate, VALIDATE, Model({**answer, "evidence": "The cup is full."}))["verdict"]
+    invented = call(sdp.validate_always, VALIDATE, Model({**answer, "evidence": "The cup is full."}))["verdict"]
     assert invented.evidence == ""
+
+
+@pytest.mark.parametrize(("holds", "since"), [(0, ()), (2, (1, 2)), (9, (1, 2, 0))])
+def test_validate_judges_what_was_announced_and_says_since_when_it_holds(holds: int, since: tuple[int, ...]):
+    answer = {"reason": "it boils", "holds": holds, "reachable": False, "evidence": "full of water", "since": [1, 2, 7]}
+    verdict = call(sdp.validate, VALIDATE, Model(answer))["verdict"]
+    assert (verdict.depth, verdict.since, verdict.decided_by) == (min(holds, 3), since, "model")
+    assert verdict.evidence == "full of water", "all that was answered is evidence"
+    nobody = {**VALIDATE, "announced": ()}
+    assert call(sdp.validate, nobody, Model())["verdict"] == Verdict(depth=0, pending=True)
 
 
 FAILED = Attempt(
@@ -207,18 +228,28 @@ DECIDE = {
     "evidence": VIEW,
     "advice": (),
     "belief": Belief(),
+    "observation": Observation(text="The kettle is full of water."),
 }
 
 
 def test_decide_chooses_among_few_listed_actions_and_takes_a_single_one_without_a_model():
-    update = call(react.decide, DECIDE, Model({"thought": "hot", "choice": "heat kettle"}), ["heat kettle", "wait"])
+    answer = Model({"thought": "hot", "choice": "heat kettle"})
+    update = call(react.decide(), DECIDE, answer, ["heat kettle", "wait"])
     assert (update["action"].text, update["thought"]) == ("heat kettle", "hot")
-    assert call(react.decide, DECIDE, Model(), ["wait"])["action"].text == "wait"
+    assert call(react.decide(), DECIDE, Model(), ["wait"])["action"].text == "wait"
 
 
 def test_decide_writes_an_action_where_none_are_listed():
-    update = call(react.decide, DECIDE, Model({"thought": "hot", "action": "heat the kettle"}))
+    update = call(react.decide(), DECIDE, Model({"thought": "hot", "action": "heat the kettle"}))
     assert (update["action"].text, update["thought"]) == ("heat the kettle", "hot")
+
+
+def test_decide_may_give_actions_ahead():
+    answer = {"thought": "hot", "action": "heat the kettle", "then": ["wait", {"action": "pour"}]}
+    update = call(react.decide(ahead=2), DECIDE, Model(answer))
+    assert [one.text for one in (update["action"], *update["upcoming"])] == ["heat the kettle", "wait", "pour"]
+    following = {**DECIDE, "upcoming": update["upcoming"]}
+    assert call(react.decide(ahead=2), following, Model())["action"].text == "wait"
 
 
 PLANNER = {"task": TASK, "evidence": VIEW, "turns": (FILLED,), "subtasks": (), "insights": (), "strategy": ()}
@@ -264,12 +295,13 @@ def test_plan_is_the_steps_of_a_subtask_up_to_its_limit():
 @pytest.mark.parametrize("status", ["completed", "needs_more_steps", "failed"])
 def test_supervise_keeps_a_result_of_completed_subtasks_only(status: Any):
     view = {**ASSIGNMENT, "outline": ("heat",), "turns": (FILLED,), "belief": Belief(), "last": False}
+    view |= {"action": Action(text="heat"), "progress": Progress(), "taken": 1}
     model = Model(
         {"reason": "steam", "status": status, "off_plan": True, "done": 1, "guidance": "go on", "result": "hot"}
     )
     expected = Progress(status=status, reason="steam", off_plan=True, done=1, guidance="go on")
     result = "hot" if status == "completed" else ""
-    assert call(plans.supervise, view, model) == {"progress": expected.model_copy(update={"result": result})}
+    assert call(plans.supervise_always, view, model) == {"progress": expected.model_copy(update={"result": result})}
 
 
 # The memory of a search agent: extract

@@ -16,11 +16,13 @@ from certigraph.adapters.protocols import Context, Environment, Limits, Operator
 from certigraph.graphs import step
 from certigraph.nodes.react import MAX_MATCHES as CLIN_MATCHES
 from certigraph.nodes.react import decide, decide_freely, execute
-from certigraph.nodes.step import assess, execute_subtask, is_named_by
+from certigraph.nodes.rules import is_named_by
+from certigraph.nodes.step import MAX_REFUSALS, align, align_always, execute_subtask
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
 from certigraph.state.records import Action, Observation, Scores, Task
 from certigraph.state.run import Belief, Evidence, Turn
+from certigraph.state.step import Approval, Lesson
 
 # A kitchen that lists many actions; its view calls some things by other names than its list does.
 
@@ -63,6 +65,7 @@ def call_operator(
         "evidence": Evidence(view="a pot (containing water)"),
         "advice": (),
         "belief": Belief(),
+        "observation": Observation(text="SEEN"),
         "whole": False,
         "upcoming": (),
         "taken": 1,
@@ -101,77 +104,46 @@ class Writer(ScriptedModel):
         return move(self.written, "continues", *self.then)
 
 
-ACTING = pytest.mark.parametrize("operator", [execute_subtask(), decide, execute], ids=["step", "react", "execute"])
+ACTING = pytest.mark.parametrize("operator", [execute_subtask(), decide(), execute], ids=["step", "react", "execute"])
+
+
+def refused(action: str) -> dict[str, Any]:
+    """What an operator sees after the world refused an action."""
+    return {
+        "turns": (Turn(action=action, observation="?", accepted=False),),
+        "observation": Observation(text="?", accepted=False),
+    }
 
 
 @ACTING
-def test_what_the_view_calls_by_another_name_is_matched_without_a_question(operator: Operator):
-    scripted_model = Writer("focus on the water")
+@pytest.mark.parametrize("written", ["focus on the water", "pick up the thing number 7", "fetch the kettle"])
+def test_an_action_is_sent_as_it_is_written(operator: Operator, written: str):
+    scripted_model = Writer(written)
     action = call_operator(operator, scripted_model, KITCHEN)["action"]
-    assert (action.text, action.args["written"]) == ("focus on substance in metal pot", "focus on the water")
-    assert len(scripted_model.requests) == 1
+    assert (action.text, action.written, len(scripted_model.requests)) == (written, "", 1)
 
 
 @ACTING
-def test_a_focus_is_never_taken_for_another_one_nor_is_another_thing_offered(operator: Operator):
-    scripted_model = Writer("focus on boiling water")
-    action = call_operator(operator, scripted_model, KITCHEN)["action"]
-    assert offered(scripted_model) == ["focus on substance in metal pot", "none of these"]
-    assert action.text == "focus on boiling water", "what was written, since none was meant"
-    assert action.args["offered"] == ["focus on substance in metal pot"]
-    nothing = Writer("focus on steam")
-    assert call_operator(operator, nothing, KITCHEN)["action"].text == "focus on steam"
-    assert len(nothing.requests) == 1
+def test_what_the_world_refused_is_taken_by_the_name_that_it_lists_without_a_question(operator: Operator):
+    nobody = SupervisorModel()
+    listed = [*KITCHEN, "examine substance in metal pot"]
+    action = call_operator(operator, nobody, listed, **refused("examine the water"))["action"]
+    assert (action.text, action.written) == ("examine substance in metal pot", "examine the water")
+    assert not nobody.prompts
 
 
 @ACTING
-def test_a_focus_on_something_similar_is_a_question_however_similar_it_is(operator: Operator):
-    scripted_model = Writer("focus on second large red round metal box")
-    listed = [*KITCHEN, "focus on large red round metal box"]
-    action = call_operator(operator, scripted_model, listed)["action"]
-    assert offered(scripted_model) == ["focus on large red round metal box", "none of these"]
-    assert action.text == "focus on second large red round metal box"
+@pytest.mark.parametrize("written", ["focus on the water", "fetch the kettle"])
+def test_what_was_refused_and_means_nothing_that_the_world_lists_is_asked_for_again(operator: Operator, written: str):
+    scripted_model = Writer("wait")
+    action = call_operator(operator, scripted_model, KITCHEN, **refused(written))["action"]
+    assert (action.text, len(scripted_model.requests)) == ("wait", 1)
 
 
-@ACTING
-def test_two_things_of_one_name_are_offered_and_none_is_taken(operator: Operator):
-    contents = {"substance in metal pot": "water", "substance in jug": "water"}
-    scripted_model = Writer("focus on water", "focus on substance in jug")
-    listed = [*KITCHEN, "focus on substance in jug"]
-    action = call_operator(operator, scripted_model, listed, Kitchen(contents))["action"]
-    assert offered(scripted_model) == ["focus on substance in metal pot", "focus on substance in jug", "none of these"]
-    assert action.text == "focus on substance in jug"
-
-
-@pytest.mark.slow
-@ACTING
-def test_who_meant_none_of_these_writes_another_action(operator: Operator):
-    scripted_model = Writer("fetch the kettle", instead="move the metal pot to the sink")
-    action = call_operator(operator, scripted_model, KITCHEN)["action"]
-    assert action.text == "move metal pot to sink"
-    assert action.args["written"] == "fetch the kettle"
-    assert "none of these" in offered(scripted_model) and action.args["offered"] == offered(scripted_model)[:-1]
-
-
-def test_the_executor_takes_exact_matches_alone_and_is_offered_ten_of_them():
-    near = "pick up the thing number 7"
-    scripted_model = Writer(near, "pick up thing 7")
-    assert call_operator(execute_subtask(), scripted_model, KITCHEN)["action"].text == "pick up thing 7"
-    assert len(offered(scripted_model)) == 11
-    clin = Writer(near, "pick up thing 7")
-    call_operator(decide_freely(accept=1), clin, KITCHEN)
+def test_clin_is_offered_five_matches_of_what_it_writes():
+    clin = Writer("pick up the thing number 7", "pick up thing 7")
+    assert call_operator(decide_freely(accept=1), clin, KITCHEN)["action"].text == "pick up thing 7"
     assert len(offered(clin)) == CLIN_MATCHES + 1 == 6
-
-
-@pytest.mark.slow
-def test_what_is_offered_is_ranked_by_its_things_with_every_second_one_of_its_verb():
-    scripted_model = Writer("heat metal pot")
-    call_operator(execute_subtask(), scripted_model, [*KITCHEN, "heat stone", "heat bread"])
-    assert offered(scripted_model)[0] == "move metal pot to sink"
-    pours = [f"pour blue cup into thing {n}" for n in range(40)]
-    scripted_model = Writer("mix blue cup")
-    call_operator(execute_subtask(), scripted_model, [*pours, "mix cup of paint"])
-    assert offered(scripted_model)[0] == "mix cup of paint" and len(offered(scripted_model)) == 11
 
 
 # The Executor's standing, and the actions that it gives at once.
@@ -189,27 +161,22 @@ def test_actions_that_were_given_at_once_are_taken_without_a_call_as_far_as_the_
     for unlisted in ("open fridge", "focus on steam"):
         model = SupervisorModel(move("wait"))
         again = call_operator(execute_subtask(), model, KITCHEN, upcoming=[Action(text=unlisted)])
-        assert (again["action"].text, [*again["upcoming"]], len(model.prompts)) == ("wait", [], 1)
+        assert (again["action"].text, "upcoming" in again, len(model.prompts)) == ("wait", False, 1)
 
 
-def test_what_was_to_follow_what_was_written_follows_it_if_no_listed_action_was_meant():
-    for instead, follows in (("", ["wait"]), ("activate sink", [])):
-        scripted_model = Writer("fetch the kettle", instead=instead)
-        scripted_model.then = ["wait"]
-        assert [one.text for one in call_operator(execute_subtask(), scripted_model, KITCHEN)["upcoming"]] == follows
-
-
-def test_a_choice_among_one_is_not_a_question():
-    nobody = SupervisorModel()
-    for operator in (execute_subtask(), decide, execute):
-        assert call_operator(operator, nobody, ["pick up seed"])["action"].text == "pick up seed"
-    assert not nobody.prompts
-
-
-@pytest.mark.parametrize("standing", [None, "continues", "completes"])
+@pytest.mark.parametrize("standing", [None, "continues", "completes", "reached"])
 def test_the_answer_to_a_question_of_the_world_keeps_what_was_noted_of_the_subtask(standing: str | None):
-    action = call_operator(execute_subtask(), SupervisorModel(), ["pick up seed"], standing=standing)["action"]
-    assert action.args == {"standing": standing or "continues"}
+    question = Observation(text="Which?", accepted=False, data={"options": ["pick up seed"] * 2})
+    update = call_operator(execute_subtask(), SupervisorModel(), KITCHEN, standing=standing, observation=question)
+    kept = "completes" if standing == "completes" else "continues"
+    assert (update["action"].text, update["action"].args) == ("pick up seed", {"standing": kept})
+
+
+def test_an_executor_that_chooses_from_a_list_may_write_what_follows():
+    model = SupervisorModel({"thought": "", "standing": "completes", "report": "", "choice": "wait", "then": ["wait"]})
+    update = call_operator(execute_subtask(), model, ["activate sink", "wait"])
+    assert (update["action"].text, [one.text for one in update["upcoming"]]) == ("wait", ["wait"])
+    assert update["upcoming"][0].args["standing"] == "completes"
 
 
 def test_an_executor_that_takes_no_action_need_not_write_one():
@@ -227,8 +194,8 @@ def test_the_form_allows_as_many_actions_at_once_as_are_allowed():
     for ahead in (0, 2):
         model = SupervisorModel(move("wait", "continues", *["activate sink"] * 5))
         update = call_operator(execute_subtask(ahead=ahead), model, KITCHEN)
-        assert model.schemas[0]["properties"]["then"]["maxItems"] == ahead
-        assert [action.text for action in update["upcoming"]] == ["activate sink"] * ahead
+        assert model.schemas[0]["properties"].get("then", {}).get("maxItems", 0) == ahead
+        assert [action.text for action in update.get("upcoming", ())] == ["activate sink"] * ahead
 
 
 def test_a_model_with_a_small_window_gives_the_same_answer_in_bounds():
@@ -244,7 +211,7 @@ def test_a_model_with_a_small_window_gives_the_same_answer_in_bounds():
 
 
 class Stove(Environment):
-    """A world in which every action works but `activate stove`; `serve` solves the task."""
+    """A world in which every action works but `activate stove`; `burn` loses points, and `serve` solves the task."""
 
     def __init__(self) -> None:
         self.taken: list[str] = []
@@ -255,6 +222,10 @@ class Stove(Environment):
 
     def step(self, action: Action) -> Observation:
         self.taken.append(action.text)
+        if action.text == "take soil":
+            return Observation(text="Which soil?", accepted=False, data={"options": ["take soil in pot"] * 2})
+        if action.text == "burn":
+            return Observation(text="DONE burn", reward=-0.1)
         if action.text == "activate stove":
             return Observation(text="The stove appears broken.", accepted=False)
         done = action.text == "serve"
@@ -278,8 +249,11 @@ class Stoves(Records):
 class Cook:
     """A model whose moves are given; its Planner numbers subtasks, its Evaluator answers as it is made."""
 
-    def __init__(self, *moves: dict[str, Any], completed: bool = True, blocked: bool = False) -> None:
+    def __init__(
+        self, *moves: dict[str, Any], completed: bool = True, blocked: bool = False, forbidden: bool = False
+    ) -> None:
         self.moves, self.verdict = iter(moves), {"reason": "JUDGED", "completed": completed, "blocked": blocked}
+        self.ruling = {"reason": "RULED-OUT", "forbidden": forbidden}
         self.requests: list[tuple[str, str]] = []
 
     def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
@@ -292,6 +266,7 @@ class Cook:
         answers = {
             "subtask": {"rationale": "", "subtask": f"SUBTASK-{number}", "insights": []},
             "completed": self.verdict,
+            "forbidden": self.ruling,
         }
         return next(self.moves) if kind == "action" else answers[kind]
 
@@ -301,6 +276,15 @@ class Cook:
 
     def prompts(self, kind: str) -> list[str]:
         return [prompt for one, prompt in self.requests if one == kind]
+
+
+def taught(*rules: str) -> Any:
+    """An operator `recall` that knows rules of an earlier episode."""
+
+    def recall(state: Any) -> Any:
+        return {"lessons": (Lesson(trial=1, report="", insights=rules),)}
+
+    return recall
 
 
 def cooked(cook: Cook, tmp_path: Path, graph: Any = None, **limits: Any) -> Result:
@@ -336,11 +320,29 @@ def test_what_was_to_follow_a_refused_action_is_not_taken(tmp_path: Path):
     assert [turn.action for turn in result.state["turns"]] == ["activate stove", "serve"]
 
 
-def test_the_paper_judges_after_every_action(tmp_path: Path):
+def test_a_chain_that_was_cut_does_not_complete_its_subtask(tmp_path: Path):
+    cook = Cook(move("burn", "completes", "mix"), move("mix", "completes"), move("serve"))
+    result = cooked(cook, tmp_path)
+    assert [turn.action for turn in result.state["turns"]] == ["burn", "mix", "serve"], "burning loses points"
+    assert cook.kinds == ["subtask", "action", "action", "subtask", "action"]
+
+
+def test_the_paper_checks_every_action_before_it_and_judges_after_it(tmp_path: Path):
     cook = Cook(move("chop"), move("mix"), move("serve"), completed=False)
-    graph = step.build(executor=execute, assess=assess)
+    graph = step.build(**step.PAPER, recall=taught("the stove DOES NOT CONTRIBUTE to X"))
     assert cooked(cook, tmp_path, graph).ending == "goal"
-    assert cook.kinds == ["subtask", "action", "completed", "action", "completed", "action"]
+    assert cook.kinds == ["subtask", *["action", "forbidden", "completed"] * 2, "action", "forbidden"]
+    untaught = Cook(move("chop"), move("mix"), move("serve"), completed=False)
+    assert cooked(untaught, tmp_path, step.build(**step.PAPER)).ending == "goal"
+    assert untaught.kinds == ["subtask", *["action", "completed"] * 2, "action"], "there are no rules to check"
+
+
+@pytest.mark.parametrize("operators", [{}, step.PAPER], ids=["default", "paper"])
+def test_nothing_is_asked_when_no_action_is_left(tmp_path: Path, operators: Any):
+    cook = Cook(*[move("chop")] * 3, completed=False)
+    result = cooked(cook, tmp_path, step.build(**operators), steps=2, substeps=2)
+    assert (result.ending, len(result.state["turns"])) == ("gave_up", 2)
+    assert cook.kinds.count("action") == 2 and cook.kinds[-1] == "action"
 
 
 def test_an_executor_that_never_calls_it_completed_is_judged_when_its_actions_are_used_up(tmp_path: Path):
@@ -386,24 +388,130 @@ def test_reports_that_the_evaluator_denies_do_not_go_on_for_ever(tmp_path: Path)
 # The Evaluator before an action.
 
 
+SINK, POTS = "focusing on the sink", "looking at flower pots"
+
+
 @pytest.mark.parametrize(
-    ("rule", "action", "named"),
+    ("subject", "named", "not_named"),
     [
-        ("focusing on the sink DOES NOT CONTRIBUTE to boiling", "focus on substance in metal pot", True),
-        ("focusing on the sink DOES NOT CONTRIBUTE to boiling", "activate sink", True),
-        ("focusing on the sink DOES NOT CONTRIBUTE to boiling", "open cupboard", False),
-        ("using the stove DOES NOT CONTRIBUTE to boiling water in the pot", "move pot to oven", False),
-        ("using the kitchen DOES NOT CONTRIBUTE to X", "teleport to kitchen", False),
-        ("going to the kitchen DOES NOT CONTRIBUTE to X", "teleport to kitchen", True),
-        ("examining the stove DOES NOT CONTRIBUTE to X", "look at stove", True),
-        ("activating the stove DOES NOT CONTRIBUTE to X", "look at stove", False),
-        ("waiting DOES NOT CONTRIBUTE to X", "wait", True),
-        ("moving around DOES NOT CONTRIBUTE to X", "move to kitchen", True),
-        ("the stove DOES NOT CONTRIBUTE to X", "move pot to stove", True),
+        (SINK, ["focus on sink", "focus on the sink"], ["focus on substance in metal pot", "activate sink"]),
+        (POTS, ["look at flower pot 1", "examine flower pot"], ["move soil to flower pot 1", "look at stove", "look"]),
+        ("moving soil into flower pots", ["move soil to flower pot 1", "put soil in pot"], ["look at soil"]),
+        ("focusing on flower pot 2", ["focus on flower pot 2"], ["focus on flower pot 1"]),
+        ("unknown substance B", ["focus on unknown substance B"], ["focus on unknown substance C", "wait"]),
+        ("the broken stove", ["activate stove", "move pot to stove", "look at stove"], ["activate oven", "wait"]),
+        ("The living room", ["go to living room", "look around the living room"], ["go to kitchen"]),
+        ("taking the thermometer", ["pick up thermometer", "take thermometer"], ["put down thermometer"]),
+        ("putting down the cup", ["drop cup", "put down cup"], ["pick up cup", "move cup to sink"]),
+        ("turning on the stove", ["activate stove", "turn on stove"], ["deactivate stove", "open stove"]),
+        ("activating the stove", ["turn on the stove"], ["look at stove", "turn off the stove"]),
+        ("using the stove", ["activate stove", "move pot to stove", "use stove"], ["look at stove", "use oven"]),
+        ("using the kitchen", [], ["teleport to kitchen", "go to kitchen"]),
+        ("going to the kitchen", ["teleport to kitchen", "move to kitchen"], ["move pot to kitchen", "go to hallway"]),
+        ("Exploring the art studio", ["go to art studio"], ["go to kitchen", "open cupboard"]),
+        ("opening doors repeatedly", ["open door to kitchen"], ["close door to kitchen", "open cupboard"]),
+        ("examining the stove", ["look at stove", "inspect stove"], ["activate stove"]),
+        ("checking the inventory", ["inventory"], ["look around"]),
+        ("looking around", ["look around"], ["look at stove"]),
+        ("waiting", ["wait", "wait1"], ["look around"]),
+        ("waiting for the water to boil", ["wait"], ["look at water"]),
+        ("moving around", ["move to kitchen", "go to kitchen"], ["move pot to stove"]),
+        ("skipping the thermometer", ["focus on thermometer"], ["focus on substance B"]),
+        ("heating water", ["move water to stove"], ["activate stove"]),
+        ("refunding order 17", ["refund(order=17)"], ["refund(order=18)"]),
+        ("pick up, put down, stack and unstack", ["pick up a", "unstack a from b"], ["wait"]),
     ],
 )
-def test_a_rule_is_held_against_the_actions_that_it_names(rule: str, action: str, named: bool):
-    assert is_named_by(rule, action) is named
+def test_a_rule_is_held_against_the_actions_that_it_speaks_of(subject: str, named: list[str], not_named: list[str]):
+    rule = f"{subject} DOES NOT CONTRIBUTE to boiling water in the metal pot"
+    assert {action: is_named_by(rule, action) for action in (*named, *not_named)} == {
+        **dict.fromkeys(named, True),
+        **dict.fromkeys(not_named, False),
+    }
+
+
+@pytest.mark.parametrize("rule", ["DO NOT open the fridge", "The agent SHOULD NOT open the fridge"])
+def test_a_rule_in_another_form_is_read_too(rule: str):
+    assert is_named_by(rule, "open fridge") and not is_named_by(rule, "close fridge")
+
+
+RULE = "the stove DOES NOT CONTRIBUTE to X"
+
+
+@pytest.mark.parametrize("rules", [(), (RULE,)], ids=["no rules", "a rule"])
+def test_an_evaluator_of_the_users_sees_every_action(tmp_path: Path, rules: tuple[str, ...]):
+    seen: list[str] = []
+
+    def approve(state: Any) -> Any:
+        seen.append(state["action"].text)
+        return {"approval": Approval()}
+
+    cook = Cook(move("chop", "continues", "mix"), move("serve"))
+    assert cooked(cook, tmp_path, step.build(align=approve, recall=taught(*rules))).ending == "goal"
+    assert seen == ["chop", "mix", "serve"]
+
+
+def test_what_an_evaluator_refuses_is_never_taken(tmp_path: Path):
+    def refuse(state: Any) -> Any:
+        return {"approval": Approval(approved=False, reason="NO")}
+
+    cook = Cook(*[move("chop", "continues", "mix")] * 20)
+    result = cooked(cook, tmp_path, step.build(align=refuse), failures=1)
+    assert result.state["turns"] == []
+    kinds = [kind for kind in cook.kinds if kind in ("subtask", "action")]
+    assert kinds == ["subtask", *["action"] * (MAX_REFUSALS + 1)] * 2, "the first one is refined, then it is over"
+    assert [one.status for one in result.state["subtasks"]] == ["failed"] * 2
+    assert "NO" in result.state["subtasks"][0].reason
+
+
+def test_the_model_is_asked_about_actions_that_a_rule_speaks_of_and_once_about_each(tmp_path: Path):
+    moves = [move("chop"), move("look at stove"), move("look at stove"), move("serve")]
+    cook = Cook(*moves)
+    assert cooked(cook, tmp_path, step.build(recall=taught(RULE))).ending == "goal"
+    assert cook.kinds == ["subtask", "action", "action", "forbidden", "action", "action"]
+    another = Cook(move("look at stove", "completes"), move("look at stove"), move("serve"))
+    cooked(another, tmp_path, step.build(recall=taught(RULE)))
+    assert another.kinds.count("forbidden") == 2, "in another subtask it may stand otherwise"
+
+
+def test_a_refusal_is_remembered_until_the_next_subtask(tmp_path: Path):
+    stove = move("look at stove", "continues", "chop")
+    cook = Cook(stove, move("mix"), stove, move("serve"), forbidden=True)
+    result = cooked(cook, tmp_path, step.build(recall=taught(RULE)))
+    assert cook.kinds == ["subtask", "action", "forbidden", "action", "action", "action"]
+    assert [turn.action for turn in result.state["turns"]] == ["mix", "serve"]
+    assert all("RULED-OUT" in prompt for prompt in cook.prompts("action")[1:])
+    stubborn = Cook(*[stove] * (MAX_REFUSALS + 1), move("serve"), forbidden=True)
+    result = cooked(stubborn, tmp_path, step.build(recall=taught(RULE)))
+    assert stubborn.kinds.count("forbidden") == 1
+    assert [turn.action for turn in result.state["turns"]] == ["look at stove", "chop", "serve"]
+
+
+def test_what_answers_a_question_of_the_world_is_not_checked_again(tmp_path: Path):
+    cook = Cook(move("take soil"), move("serve"))
+    result = cooked(cook, tmp_path, step.build(recall=taught("taking soil DOES NOT CONTRIBUTE to X")))
+    assert [turn.action for turn in result.state["turns"]] == ["take soil", "take soil in pot", "serve"]
+    assert cook.kinds.count("forbidden") == 1
+
+
+@pytest.mark.parametrize(("begun", "times"), [(0, 0), (1, 1)], ids=["in this subtask", "before it"])
+def test_a_corrected_action_is_not_checked_again_in_its_subtask(begun: int, times: int):
+    model = SupervisorModel({"reason": "", "forbidden": True})
+    corrected = Action(text="focus on substance in pot", args={"written": "focus on the water"})
+    view = {
+        "turns": (Turn(action="focus on the water", observation="?", accepted=False),),
+        "begun": begun,
+        "subtask": "S",
+        "action": corrected,
+        "rules": ("focusing on water DOES NOT CONTRIBUTE to X",),
+        "options": (),
+        "forbidden": {},
+        "refused": 0,
+    }
+    assert call_operator(align, model, **view)["approval"].approved is not bool(times)
+    assert len(model.prompts) == times
+    assert not call_operator(align_always, model, **view)["approval"].approved
+    assert len(model.prompts) == times + 1, "the paper's checks every action"
 
 
 # The Planner.

@@ -8,7 +8,7 @@ import pytest
 from helpers.models.supervisor_models import GOOD, SEEN, TASK, SupervisorModel, call_operator, changes, nodes, subtask
 
 from certigraph.adapters.models.schemas import MAX_READ_ITEMS
-from certigraph.nodes.tdp import MAX_FLAW, UNCHANGED_NOTE, decompose, revise
+from certigraph.nodes.tdp import MAX_FLAW, UNCHANGED_NOTE, decompose, decompose_always, revise, revise_always
 from certigraph.state.records import Observation
 from certigraph.state.tdp import Dag, Node, Outcome
 
@@ -98,7 +98,7 @@ def after(dag: Dag, results: Sequence[str] = ()) -> dict[str, Any]:
     ran = [node for node in dag.nodes if node.status != "pending"]
     results_given = results or [f"result of {node.id}" for node in ran]
     outcomes = [outcome(n, result) for n, result in zip(ran, results_given, strict=True)]
-    return {**SEEN, "dag": dag, "outcomes": outcomes, "steps": 0}
+    return {**SEEN, "dag": dag, "outcomes": outcomes, "batch": tuple(node.id for node in ran), "steps": 0}
 
 
 def test_a_revision_sharpens_replaces_and_leads_on():
@@ -136,20 +136,48 @@ def test_a_revision_is_made_good_when_queried_again():
     assert given["notes"] == ("refused: several ends: g, n1; all but the last one must be needed by another",)
 
 
+ALL = DAG.with_status({"a": "completed", "b": "completed"}).with_status({"g": "completed"})
+"""The task graph when all of it is completed."""
+
+
 def test_when_all_have_run_nothing_or_more_may_follow():
-    dag = DAG.with_status({"a": "completed", "b": "completed"}).with_status({"g": "completed"})
-    model = SupervisorModel(changes())
-    assert call_operator(revise, after(dag), model)["dag"] == dag
-    assert "All have run" in model.prompts[0]
-    more = call_operator(revise, after(dag), SupervisorModel(changes(add=[subtask("n1", "g")])))["dag"]
-    assert [node.id for node in more.ready] == ["n1"]
+    assert call_operator(revise_always, after(ALL), SupervisorModel(changes()))["dag"] == ALL
+    model = SupervisorModel(changes(add=[subtask("n1", "g")]))
+    assert [node.id for node in call_operator(revise_always, after(ALL), model)["dag"].ready] == ["n1"]
 
 
 def test_a_model_is_not_queried_where_it_could_change_nothing():
-    dag = DAG.with_status({"a": "completed", "b": "completed"}).with_status({"g": "completed"})
     model = SupervisorModel(changes())
-    assert call_operator(revise, after(dag), model, most=3) == {"dag": dag, "notes": ()}
+    assert call_operator(revise_always, after(ALL), model, most=3) == {"dag": ALL, "notes": ()}
     assert not model.prompts
+
+
+ONE, HALF = Dag(nodes=(Node(id="t", task="do it"),)), DAG.with_status({"a": "completed"})
+
+
+@pytest.mark.parametrize(
+    ("dag", "batch", "is_due"),
+    [
+        (ALL, ("g",), False),
+        (ONE.with_status({"t": "completed"}), ("t",), False),
+        (ONE.with_status({"t": "failed"}), ("t",), True),
+        (HALF, ("a",), False),
+        (HALF.with_status({"b": "completed"}), ("b",), True),
+        (HALF.with_status({"b": "completed"}), ("a", "b"), True),
+        (BATCH, ("a", "b"), True),
+        (ALL, (), False),
+    ],
+    ids=["done", "undivided", "it failed", "g waits for b", "g is ready", "a batch", "one failed", "none ran"],
+)
+def test_a_revision_is_asked_for_where_a_result_is_used_or_a_sub_task_failed(
+    dag: Dag, batch: tuple[str, ...], is_due: bool
+):
+    model = SupervisorModel(changes())
+    assert call_operator(revise, {**after(dag), "batch": batch}, model)["dag"] == dag
+    assert len(model.prompts) == is_due
+    always = SupervisorModel(changes())
+    call_operator(revise_always, {**after(dag), "batch": batch}, always)
+    assert len(always.prompts) == 1, "the paper's revises after each batch"
 
 
 def test_a_grammar_keeps_a_model_to_what_is_pending():
@@ -160,12 +188,19 @@ def test_a_grammar_keeps_a_model_to_what_is_pending():
     assert form["remove"]["items"]["enum"] == ["g"]
 
 
-def test_prompt_and_form_allow_the_same_number_of_new_sub_tasks():
+@pytest.mark.parametrize("operator", [decompose, decompose_always, revise, revise_always])
+def test_no_figure_of_the_budget_stands_in_a_request(operator: Any):
+    model = SupervisorModel(GOOD if "decompose" in operator.__name__ else changes())
+    call_operator(operator, after(BATCH), model, most=4_711)
+    assert "4711" not in model.prompts[0] and "4,711" not in model.prompts[0]
+    assert "4710" not in model.prompts[0], "nor what is left of it"
+
+
+def test_the_form_allows_as_many_new_sub_tasks_as_the_graph_may_take():
     for maximum, most in ((4, 2), (10, 8)):
         model = SupervisorModel(changes())
         call_operator(revise, after(BATCH), model, most=maximum)
         assert model.schemas[0]["properties"]["add"]["maxItems"] == most
-        assert f"at most {most} new" in model.prompts[0]
 
 
 def test_the_form_lists_no_ids_and_bounds_no_needs():

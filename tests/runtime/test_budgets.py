@@ -146,7 +146,7 @@ def test_calls_that_an_error_cut_off_count_when_the_run_is_gone_on_with(tmp_path
     """A loop of `resume` around a model that never gives a valid answer ends."""
     silent = ScriptedChat(replies=("no JSON",) * 99)
     context = Context(chat=silent, budget=Budget(calls=8))
-    result = run("sdp", "blocksworld", "4-0", context=context, out=tmp_path)
+    result = run("sdp:paper", "blocksworld", "4-0", context=context, out=tmp_path)
     endings = [result.ending]
     for _ in range(4):
         result = resume(result.folder, chat=silent)

@@ -265,7 +265,7 @@ CALLED = json.dumps({"lc": 2, "type": "constructor", "id": ["os", "system"], "ar
 @pytest.fixture
 def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
-    return run("sdp", "blocksworld", "4-0", context=Context(budget=Budget(calls=4)), out=tmp_path)
+    return run("sdp:paper", "blocksworld", "4-0", context=Context(budget=Budget(calls=4)), out=tmp_path)
 
 
 def refused(stopped: Result, change: str, *values: object) -> str:

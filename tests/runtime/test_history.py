@@ -4,6 +4,7 @@ import io
 import re
 
 import pytest
+from helpers.sample_runs.episode_tape import EpisodeTape
 from helpers.sample_runs.recorded_runs import row_of
 from helpers.sample_runs.tdp_tape import TDPTape, eventful, small, wide
 from rich.console import Console
@@ -14,9 +15,9 @@ from certigraph.runtime.live import LiveView
 from certigraph.runtime.report import draw_tasks, write_report
 from certigraph.runtime.run import run
 from certigraph.runtime.terminal import draw_frame
-from certigraph.state.records import Scores, Usage
+from certigraph.state.records import Action, Attempt, Certificate, Observation, Predicate, Scores, Step, Usage, Verdict
 from certigraph.state.tdp import Node
-from certigraph.state.trajectory import Footer, Resumed, assemble_trajectory
+from certigraph.state.trajectory import Event, Footer, Resumed, assemble_trajectory
 
 EVIL = '<script>alert(1)</script>"onload="alert(2)\' &amp;'
 
@@ -337,3 +338,129 @@ def test_outlines_of_one_agent_are_shown(graph, tmp_path):
         result = run(graph, "blocksworld", "4-0", out=tmp_path, listener=view)
     assert f"▸ 1 {result.state['outline'][0]}" in console.export_text()
     assert "Plan</h3><ol><li>" in page(result.trajectory, tmp_path)
+
+
+# What the last lines of a run say: what it cost by role, what brought no information, and whether it was lost.
+
+
+PLAN = [Predicate(text="the door is open"), Predicate(text="the room is warm"), Predicate(text="all is done")]
+
+
+def event(node, *roles, failed=(), **update):
+    """An event of SDP's graph whose requests were sent to models of these roles; those to `failed` had no answer."""
+    calls = [{"role": role, "input_tokens": 100, "output_tokens": 20} for role in roles]
+    calls += [{"role": role, "failure": "no JSON"} for role in failed]
+    usage = Usage(node=node, calls=len(calls), input_tokens=100 * len(roles), output_tokens=20 * len(roles))
+    return Event(t=0.0, superstep=1, node=node, usage=usage, calls=calls, update=update)
+
+
+def taken(text, **seen):
+    step = Step(action=Action(text=text), digest="d").as_json()
+    return event("act", history=[step], observation=Observation(**({"text": "done"} | seen)).as_json())
+
+
+def judged(*roles, position=0, **verdict):
+    attempt = Attempt(
+        position=position,
+        target=PLAN[position],
+        action=Action(text="go"),
+        digest="d",
+        verdict=Verdict(**({"depth": 0} | verdict)),
+    )
+    return event("validate", *roles, attempts=[attempt.as_json()])
+
+
+def certified(*steps):
+    records = [
+        Certificate(step=step, position=n, targets=(PLAN[n],), action=Action(text="go"), digest="d").as_json()
+        for n, step in enumerate(steps)
+    ]
+    return event("certify", certificates=records, head=len(records))
+
+
+def sdp_lines(*events, ending="world_ended", value=0.58):
+    first = EpisodeTape("sdp")
+    planned = event("propose", "planner", plan=[one.as_json() for one in PLAN], head=0)
+    ended = Footer(ending=ending, scores=Scores(value=value), usage=Usage(node="all"))
+    return [first.header, planned, *events, ended]
+
+
+FATAL = {"reward": -1.58, "done": True, "data": {"score": -100, "ended": "failed"}}
+
+
+def test_the_last_lines_say_what_a_run_cost_by_role_and_what_brought_no_information():
+    events = [event("realize", "executor", "executor", failed=["executor"]), taken("a"), judged("validator")]
+    *_, empty, ended = printed_lines(*sdp_lines(*events, ending="gave_up"))
+    assert empty == (
+        "calls without information: 2 of 5 (40 %): 1 verdict that changed nothing, 1 request without a usable answer"
+    )
+    assert ended.endswith(", 1 step, 5 calls (planner 1, executor 3, validator 1), 480 tokens")
+    frame = watched(*sdp_lines(*events, ending="gave_up"))
+    shown = " ".join("".join(frame).replace("│", "").split())
+    assert "calls 5 (planner 1, executor 3, validator 1) without information 2 (1 verdict that changed" in shown
+    one_role = printed_lines(*sdp_lines(taken("a"), ending="gave_up"))
+    assert not any("without information" in line for line in one_role)
+    assert "1 calls, 120 tokens" in one_role[-1]
+
+
+def test_a_resume_counts_calls_once_and_pays_for_those_it_repeats():
+    first, *rest, ended = sdp_lines(event("realize", "executor"), taken("a"), judged("validator"))
+    again = [one.model_copy(update={"superstep": number}) for number, one in enumerate(rest, 1)]
+    lines = [first, *again, Resumed(superstep=3), again[-1], ended]
+    live, whole = RunHistory(), read_history(assemble_trajectory(lines))
+    for line in lines:
+        live.take(line)
+    for run_history in (live, whole):
+        assert {role: cost.calls for role, cost in run_history.roles.items()} == {
+            "planner": 1,
+            "executor": 1,
+            "validator": 2,
+        }
+        assert run_history.empty.verdicts == 1
+
+
+def test_a_lost_run_says_so_with_its_score_and_what_it_certified():
+    lost = sdp_lines(taken("a"), judged(depth=1), certified(1), taken("b", **FATAL), judged(position=1))
+    assert printed_lines(*lost)[-1].startswith(
+        "ended world_ended, score 58 of 100 (lost: the world ended at -100), 1/3 certified, 2 steps, "
+    )
+    assert "world_ended · score 58 of 100 · lost: the world ended at -100" in watched(*lost)[-1]
+    ended = sdp_lines(taken("a", done=True, data={"ended": "moves"}))
+    assert "score 58 of 100 (the world ended without the goal: moves), 0/3" in printed_lines(*ended)[-1]
+    solved = sdp_lines(taken("a", **FATAL | {"solved": True}), ending="goal", value=1.0)
+    assert "the world ended" not in printed_lines(*solved)[-1]
+    before = RunHistory()
+    for line in lost[:-1]:
+        before.take(line)
+    assert before.loss == ""
+
+
+def test_a_certificate_that_was_found_later_says_since_when_it_held():
+    later = [taken("a"), judged(pending=True), taken("b"), judged(pending=True), taken("c"), judged(depth=2)]
+    lines = printed_lines(*sdp_lines(*later, certified(1, 3)))
+    assert "step 3: certified 1/3, held since step 1: the door is open" in lines
+    assert "step 3: certified 2/3: the room is warm" in lines
+    row = line_with("the door is open", watched(*sdp_lines(*later, certified(1, 3))))
+    assert "step 1" in row
+    passed = certified(1, 3)
+    passed.update["certificates"][0]["forced"] = "skipped"  # nobody found that it held
+    lines = printed_lines(*sdp_lines(*later, passed))
+    assert [line for line in lines if "the door is open" in line] == [
+        "step 3: passed, uncertified (skipped): the door is open"
+    ]
+
+
+def test_an_action_that_nobody_judged_is_not_shown_as_tried_or_rejected():
+    reason = "Which door?"
+    lines = sdp_lines(taken("a"), judged(reason=reason, pending=True), taken("b"), judged(pending=True))
+    frame = watched(*lines[:-1])
+    assert not any(reason in line or "tried" in line for line in frame)
+    refused = watched(*lines[:-1], taken("c"), judged(reason="it is closed"))
+    assert "1 tried" in line_with("the door is open", refused) and line_with("it is closed", refused)
+
+
+def test_the_subtask_that_the_goal_ended_has_the_mark_of_a_completed_one():
+    for ending, mark in (("goal", "✓"), ("gave_up", "▸")):
+        tape = EpisodeTape().episode().plan("heat it").act("turn on stove", 100).conclude(ending)
+        trajectory = tape.trajectory(ending)
+        assert mark in line_with("heat it", watched(tape.header, *tape.lines, trajectory.footer))

@@ -83,7 +83,7 @@ def test_a_request_that_fails_is_kept_with_its_failure(endpoint: Stub, tmp_path:
 
 
 def test_each_call_names_its_line_of_scripted_models_too(tmp_path: Path):
-    result = run("sdp", "blocksworld", "4-0", out=tmp_path, keep_prompts=True)
+    result = run("sdp:paper", "blocksworld", "4-0", out=tmp_path, keep_prompts=True)
     lines = kept(result.folder)
     assert [line["number"] for line in lines] == [*range(1, result.usage.calls + 1)] == named(result.trajectory)
     for event in result.trajectory.events:
@@ -131,7 +131,7 @@ def test_half_of_a_surrogate_pair_is_replaced_for_no_file_can_hold_it(tmp_path: 
 
 
 def test_nothing_is_kept_by_default(tmp_path: Path):
-    result = run("sdp", "blocksworld", "4-0", out=tmp_path)
+    result = run("sdp:paper", "blocksworld", "4-0", out=tmp_path)
     assert not (result.folder / "prompts.jsonl").exists()
     assert "prompt" not in {key for event in result.trajectory.events for call in event.calls for key in call}
     assert "Prompt and reply" not in page(result) and "Other prompts" not in page(result)
@@ -187,7 +187,9 @@ def test_a_comparison_that_goes_on_keeps_prompts_if_it_did_or_shall(
 
 
 def stop_early(out: Path, *, keeps: bool) -> Result:
-    stopped = run("sdp", "blocksworld", "4-0", context=Context(limits=Limits(steps=2)), out=out, keep_prompts=keeps)
+    stopped = run(
+        "sdp:paper", "blocksworld", "4-0", context=Context(limits=Limits(steps=2)), out=out, keep_prompts=keeps
+    )
     assert stopped.ending == "limit:steps"
     return stopped
 
@@ -264,7 +266,7 @@ def test_every_kept_prompt_is_on_the_page_once_and_under_a_step(graph: str, benc
 
 
 def test_prompts_of_lost_work_are_shown_apart(tmp_path: Path):
-    result = run("sdp", "blocksworld", "4-0", out=tmp_path, keep_prompts=True)
+    result = run("sdp:paper", "blocksworld", "4-0", out=tmp_path, keep_prompts=True)
     path = result.folder / "prompts.jsonl"
     lost = {**kept(result.folder)[0], "response": "lost in a kill"}
     path.write_text(path.read_text() + json.dumps(lost) + "\n")
@@ -273,7 +275,7 @@ def test_prompts_of_lost_work_are_shown_apart(tmp_path: Path):
 
 
 def test_a_damaged_file_is_reported_with_its_line(tmp_path: Path):
-    result = run("sdp", "blocksworld", "4-0", out=tmp_path, keep_prompts=True)
+    result = run("sdp:paper", "blocksworld", "4-0", out=tmp_path, keep_prompts=True)
     path = result.folder / "prompts.jsonl"
     first, _, rest = path.read_text().partition("\n")
     path.write_text(f"{first}\nnot JSON\n{rest}")

@@ -67,8 +67,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
     """Uninterrupted runs, by benchmark."""
     out = tmp_path_factory.mktemp("whole")
     return {
-        "blocksworld": run("sdp", "blocksworld", "4-0", out=out),
-        "script": run("sdp", SlowScript(), out=out),  # type: ignore[arg-type]
+        "blocksworld": run("sdp:paper", "blocksworld", "4-0", out=out),
+        "script": run("sdp:paper", SlowScript(), out=out),  # type: ignore[arg-type]
     }
 
 
@@ -130,7 +130,7 @@ def assert_as_if_nothing_happened(result: Result, whole: Result) -> None:
 @pytest.mark.usefixtures("known_script")
 @pytest.mark.parametrize("events", [1, 2, 3, 4, 5, 6, 9, 17])
 def test_killed_after_the_nth_event(events: int, whole: dict[str, Result], tmp_path: Path):
-    code = "run('sdp', 'blocksworld', '4-0', out=sys.argv[1], listener=after_events(int(sys.argv[2]), die))"
+    code = "run('sdp:paper', 'blocksworld', '4-0', out=sys.argv[1], listener=after_events(int(sys.argv[2]), die))"
     died(child(code, tmp_path, events))
     folder = only_run(tmp_path)
     before = lines(folder)
@@ -143,7 +143,7 @@ def test_killed_after_the_nth_event(events: int, whole: dict[str, Result], tmp_p
 
 @pytest.mark.usefixtures("known_script")
 def test_killed_again_and_again_while_resuming(whole: dict[str, Result], tmp_path: Path):
-    died(child("run('sdp', 'blocksworld', '4-0', out=sys.argv[1], listener=after_events(2, die))", tmp_path))
+    died(child("run('sdp:paper', 'blocksworld', '4-0', out=sys.argv[1], listener=after_events(2, die))", tmp_path))
     folder = only_run(tmp_path)
     for _ in range(3):
         known = len(Result(folder).trajectory.events)
@@ -157,7 +157,7 @@ def test_killed_again_and_again_while_resuming(whole: dict[str, Result], tmp_pat
 @pytest.mark.usefixtures("known_script")
 @pytest.mark.parametrize("count", [1, 5, 20, 47, 80])
 def test_killed_from_outside_at_any_moment(count: int, whole: dict[str, Result], tmp_path: Path):
-    process = child("run('sdp', 'script', out=sys.argv[1])", tmp_path)
+    process = child("run('sdp:paper', 'script', out=sys.argv[1])", tmp_path)
     folder = await_lines(tmp_path, count)
     process.kill()
     died(process)
@@ -168,7 +168,7 @@ def test_killed_from_outside_at_any_moment(count: int, whole: dict[str, Result],
 @pytest.mark.usefixtures("known_script")
 @pytest.mark.parametrize("count", [8, 30, 55])
 def test_interrupted_from_the_keyboard(count: int, whole: dict[str, Result], tmp_path: Path):
-    process = child("run('sdp', 'script', out=sys.argv[1])", tmp_path)
+    process = child("run('sdp:paper', 'script', out=sys.argv[1])", tmp_path)
     folder = await_lines(tmp_path, count)
     process.send_signal(signal.SIGINT)
     status, errors = process.finish()

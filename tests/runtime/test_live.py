@@ -148,7 +148,7 @@ def test_a_goal_that_an_audit_denies_shows_the_reason_below_it():
 def test_plain_mode_of_a_real_run_has_one_line_per_certificate(tmp_path):
     console = Console(file=io.StringIO(), width=80)
     with LiveView(console) as view:
-        result = run("sdp", "blocksworld", "4-0", out=tmp_path, listener=view)
+        result = run("sdp:paper", "blocksworld", "4-0", out=tmp_path, listener=view)
     printed = console.file.getvalue().splitlines()
     assert printed[0].endswith("model scripted:expert: a script that knows the answer, no language model")
     assert printed[1] == f"task: {result.trajectory.header.task.goal}"
@@ -187,7 +187,7 @@ def test_resume_drops_superseded_work_but_not_its_cost():
 
 @pytest.mark.slow
 def test_a_resumed_run_shows_the_time_of_the_report_which_includes_that_before(tmp_path: Path):
-    stopped = run("sdp", "blocksworld", "4-0", context=Context(limits=Limits(steps=2)), out=tmp_path)
+    stopped = run("sdp:paper", "blocksworld", "4-0", context=Context(limits=Limits(steps=2)), out=tmp_path)
     console = Console(record=True, force_terminal=True, width=110, height=30, file=io.StringIO())
     with LiveView(console) as view:
         result = resume(stopped.folder, limits=Limits(steps=60), listener=view)

@@ -360,7 +360,7 @@ def test_files_are_the_rule_and_a_server_what_the_machine_names(monkeypatch: pyt
 def test_without_the_extra_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(Fault, match=r"need psycopg, missing here: pip install 'certigraph\[postgres\]'"):
-        run("sdp", "blocksworld", "3-0", context=Context(checkpoints="postgres"), out=tmp_path)
+        run("sdp:paper", "blocksworld", "3-0", context=Context(checkpoints="postgres"), out=tmp_path)
 
 
 @pytest.mark.parametrize("begin", [run, evaluate])

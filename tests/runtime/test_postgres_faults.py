@@ -292,7 +292,7 @@ def payloads(mark: Path) -> Iterator[tuple[str, bytes]]:
 @pytest.mark.parametrize("table", ["checkpoint_blobs", "checkpoint_writes"])
 def test_what_somebody_planted_in_the_tables_is_not_run(number: int, table: str, used: Server, tmp_path: Path):
     mark = tmp_path / "mark"
-    stopped = run("sdp", "blocksworld", "4-0", context=Context(budget=Budget(calls=4)), out=tmp_path / "out")
+    stopped = run("sdp:paper", "blocksworld", "4-0", context=Context(budget=Budget(calls=4)), out=tmp_path / "out")
     kind, payload = list(payloads(mark))[number]
     planted = f"UPDATE {table} SET type = %s, blob = %s WHERE thread_id = %s RETURNING 1"
     assert used.sql(planted, kind, payload, stopped.folder.name)
@@ -379,7 +379,7 @@ def test_an_address_that_leads_nowhere_is_reported_without_its_password(
     monkeypatch.setattr(leases, "RETRY_SECONDS", 0.2)
     monkeypatch.setenv(VARIABLE, form.format(password=server.password, port=server.port))
     with pytest.raises(Fault, match=message) as refused:
-        run("sdp", "blocksworld", "3-0", out=tmp_path)
+        run("sdp:paper", "blocksworld", "3-0", out=tmp_path)
     shown = f"{refused.value!r} {refused.value.__cause__!r} {refused.getrepr(style='short', chain=True)}"
     assert server.password not in shown and "NOBODY" not in str(refused.value)
     assert "\n" not in str(refused.value)

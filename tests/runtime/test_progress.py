@@ -51,7 +51,7 @@ def test_counts_are_those_of_the_certified_state_after_passes_invalidations_and_
 def test_events_one_at_a_time_give_the_history_of_the_whole_trajectory(tmp_path: Path):
     lines = RunHistory()
     context = Context(model="simulated:seed=3,reject=0.4")
-    result = run("sdp", "blocksworld", "5-0", context=context, out=tmp_path, listener=lines.take)
+    result = run("sdp:paper", "blocksworld", "5-0", context=context, out=tmp_path, listener=lines.take)
     whole = read_history(result.trajectory)
     assert (lines.ending, lines.steps, lines.spent) == (whole.ending, whole.steps, whole.spent)
     assert lines.plan.rows(result.ending) == [

@@ -17,6 +17,8 @@ LOWER = {
     ("tdp", "blocksworld:6-2", "executor"): 0.6,
     # Replans lie several actions apart, and each has another rest of the plan.
     ("sdp", "blocksworld:6-2", "planner"): 0.55,
+    # Five short requests, each about another claim.
+    ("sdp", "blocksworld:6-2", "validator"): 0.3,
     # Three short requests, each with another plan.
     ("plan_and_act", "hotpotqa:interactive:", "executor"): 0.65,
 }

@@ -33,7 +33,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    return run("sdp", "blocksworld", "4-0", out=tmp_path_factory.mktemp("whole"))
+    return run("sdp:paper", "blocksworld", "4-0", out=tmp_path_factory.mktemp("whole"))
 
 
 @pytest.mark.parametrize("keeps", [False, True])
@@ -41,7 +41,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Result:
 def test_a_run_on_a_full_disk_says_how_to_go_on_and_does(size: int, keeps: bool, whole: Result, tmp_path: Path):
     try:
         with files_of_at_most(size):
-            message = run("sdp", "blocksworld", "4-0", out=tmp_path, keep_prompts=keeps, on_error="ignore").message
+            message = run(
+                "sdp:paper", "blocksworld", "4-0", out=tmp_path, keep_prompts=keeps, on_error="ignore"
+            ).message
     except Fault as fault:  # nor is there space for the footer
         message = str(fault)
     [folder] = tmp_path.iterdir()
@@ -87,12 +89,12 @@ def test_runs_do_not_go_to_the_root_of_the_file_system(monkeypatch: pytest.Monke
     monkeypatch.setattr(Path, "mkdir", lambda *_, **__: pytest.fail("a folder was made"))
     for out in ("/", "//", "/tmp/..", Path("/")):
         with pytest.raises(Fault, match="is the root of the file system"):
-            run("sdp", "blocksworld", "4-0", out=out)
+            run("sdp:paper", "blocksworld", "4-0", out=out)
 
 
 def test_runs_do_not_go_into_the_folder_of_another(whole: Result):
     with pytest.raises(Fault, match="is the folder of a run"):
-        run("sdp", "blocksworld", "4-0", out=whole.folder, context=Context())
+        run("sdp:paper", "blocksworld", "4-0", out=whole.folder, context=Context())
 
 
 def test_a_result_is_read_from_a_path_of_either_kind(whole: Result):

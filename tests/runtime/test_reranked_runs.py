@@ -106,7 +106,7 @@ class TestRuns:
         assert {(args["rerank"], retriever) for args, _, retriever in found} == {(named, "bm25 + tiny, first 50")}
 
     def test_sdp_reranks_what_its_hops_search_for(self, named, tmp_path):
-        wrapped = retrieving(decide=realize, rerank=named, candidates=7)
+        wrapped = retrieving(decide=realize(), rerank=named, candidates=7)
         result = run(sdp.build(realize=wrapped), "musique:corpus", context=SCRIPT, out=tmp_path)
         assert {retriever for _, _, retriever in searches(result)} == {"bm25+titles + tiny, first 7"}
         built = build_graph("sdp", dict([parse_swap(f"realize=retrieving:decide=realize,rerank={named},candidates=7")]))

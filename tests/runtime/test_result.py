@@ -63,7 +63,7 @@ def test_a_spent_budget_and_a_goal_are_not_errors(tmp_path: Path, budget: dict[s
     context = Context(model="scripted:expert", budget=certigraph.Budget(**budget))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = certigraph.run("sdp", "blocksworld", "4-0", context=context, out=tmp_path, on_error="raise")
+        result = certigraph.run("sdp:paper", "blocksworld", "4-0", context=context, out=tmp_path, on_error="raise")
     assert result.raise_for_error() is result
 
 

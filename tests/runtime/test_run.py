@@ -70,7 +70,7 @@ def test_hypotheses_refuse_tools_that_a_search_might_call_again_after_a_crash(tm
 
 def test_a_context_may_be_a_dict_as_in_langgraph(tmp_path: Path) -> None:
     result = run(
-        "sdp", "blocksworld", "4-0", context={"model": "scripted:expert", "budget": {"calls": 2}}, out=tmp_path
+        "sdp:paper", "blocksworld", "4-0", context={"model": "scripted:expert", "budget": {"calls": 2}}, out=tmp_path
     )
     assert (result.ending, result.usage.calls) == ("limit:calls", 2)
 
@@ -78,7 +78,7 @@ def test_a_context_may_be_a_dict_as_in_langgraph(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """An uninterrupted run, with which interrupted ones are compared."""
-    return run("sdp", "blocksworld", "4-0", out=tmp_path_factory.mktemp("whole"))
+    return run("sdp:paper", "blocksworld", "4-0", out=tmp_path_factory.mktemp("whole"))
 
 
 def trajectory_file(result: Result) -> Path:
@@ -138,7 +138,7 @@ def test_the_header_says_what_it_takes_to_build_the_run_again(tmp_path: Path):
 
 @pytest.mark.parametrize("most", [0, 1, 2, 5, 8])
 def test_calls_stop_at_exactly_n(most: int, whole: Result, tmp_path: Path):
-    stopped = run("sdp", "blocksworld", "4-0", out=tmp_path, context=Context(budget=Budget(calls=most)))
+    stopped = run("sdp:paper", "blocksworld", "4-0", out=tmp_path, context=Context(budget=Budget(calls=most)))
     assert (stopped.ending, stopped.usage.calls) == ("limit:calls", most)
     assert f"{most} of {most} calls" in stopped.message
     assert earned(stopped) == earned(whole)[: len(earned(stopped))]
@@ -147,7 +147,7 @@ def test_calls_stop_at_exactly_n(most: int, whole: Result, tmp_path: Path):
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_world_steps_stop_at_exactly_n(most: int, whole: Result, tmp_path: Path):
-    stopped = run("sdp", "blocksworld", "4-0", out=tmp_path, context=Context(limits=Limits(steps=most)))
+    stopped = run("sdp:paper", "blocksworld", "4-0", out=tmp_path, context=Context(limits=Limits(steps=most)))
     assert (stopped.ending, len(stopped.state["history"])) == ("limit:steps", most)
     assert_goes_on(stopped, whole, limits=Limits(), same_prompts=False)  # prompts say how many steps are left
 
@@ -155,7 +155,7 @@ def test_world_steps_stop_at_exactly_n(most: int, whole: Result, tmp_path: Path)
 @pytest.mark.parametrize("share", [0.1, 0.4, 0.7])
 def test_tokens_stop_after_the_call_that_reaches_n(share: float, whole: Result, tmp_path: Path):
     most = int(share * (whole.usage.input_tokens + whole.usage.output_tokens))
-    stopped = run("sdp", "blocksworld", "4-0", out=tmp_path, context=Context(budget=Budget(tokens=most)))
+    stopped = run("sdp:paper", "blocksworld", "4-0", out=tmp_path, context=Context(budget=Budget(tokens=most)))
     last = [call for event in stopped.trajectory.events for call in event.calls][-1]
     spent = stopped.usage.input_tokens + stopped.usage.output_tokens
     assert stopped.ending == "limit:tokens"
@@ -184,7 +184,7 @@ def assert_goes_on(stopped: Result, whole: Result, *, same_prompts: bool = True,
 
 @pytest.mark.slow
 def test_a_run_can_be_stopped_and_resumed_again_and_again(whole: Result, tmp_path: Path):
-    result = run("sdp", "blocksworld", "4-0", out=tmp_path, context=Context(budget=Budget(calls=1)))
+    result = run("sdp:paper", "blocksworld", "4-0", out=tmp_path, context=Context(budget=Budget(calls=1)))
     for most in range(2, 30):
         if result.ending == "goal":
             break
@@ -259,7 +259,7 @@ def test_an_operator_that_forgets_its_answer_is_named(slot: str, key: str, tmp_p
 
 
 def test_an_unusable_model_is_an_ending_and_its_calls_are_paid(tmp_path: Path):
-    result = run("sdp", "blocksworld", "4-0", out=tmp_path, context=Context(chat=GarbageModel()))
+    result = run("sdp:paper", "blocksworld", "4-0", out=tmp_path, context=Context(chat=GarbageModel()))
     assert_usable(result, "error:model", "in 3 tries")
     assert result.usage.calls == 3
     assert result.trajectory.events[-1].update is None
@@ -269,7 +269,7 @@ def test_an_unusable_model_is_an_ending_and_its_calls_are_paid(tmp_path: Path):
 def test_a_dead_endpoint_is_an_ending(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("CERTIGRAPH_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    result = run("sdp", "blocksworld", "4-0", out=tmp_path, context=Context(model="openai:none"))
+    result = run("sdp:paper", "blocksworld", "4-0", out=tmp_path, context=Context(model="openai:none"))
     assert_usable(result, "error:model", "check CERTIGRAPH_BASE_URL")
     assert result.trajectory.events[-1].calls[0]["failure"]
 
@@ -277,7 +277,7 @@ def test_a_dead_endpoint_is_an_ending(monkeypatch: pytest.MonkeyPatch, tmp_path:
 def test_a_missing_key_is_an_ending(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.delenv("CERTIGRAPH_BASE_URL", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    result = run("sdp", "blocksworld", "4-0", out=tmp_path, context=Context(model="openai:none"))
+    result = run("sdp:paper", "blocksworld", "4-0", out=tmp_path, context=Context(model="openai:none"))
     assert_usable(result, "error:model", "OPENAI_API_KEY")
 
 
@@ -359,7 +359,7 @@ def test_a_cancelled_run_closes_its_world_and_can_be_resumed(
 
 
 def interrupted(folder: Path, most: int = 6) -> Result:
-    return run("sdp", "blocksworld", "4-0", out=folder, context=Context(budget=Budget(calls=most)))
+    return run("sdp:paper", "blocksworld", "4-0", out=folder, context=Context(budget=Budget(calls=most)))
 
 
 @pytest.mark.slow
@@ -386,7 +386,7 @@ def test_a_torn_last_line_is_tolerated_and_cut_off_on_resume(whole: Result, tmp_
     ],
 )
 def test_missing_and_repeated_lines_are_refused_by_every_reader(kept: list[int], found: str, tmp_path: Path):
-    path = trajectory_file(run("sdp", "blocksworld", "4-0", out=tmp_path))
+    path = trajectory_file(run("sdp:paper", "blocksworld", "4-0", out=tmp_path))
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[i] for i in kept))
     for read in (read_trajectory, Result, resume):
@@ -535,7 +535,7 @@ def test_the_listener_of_a_resumed_run_sees_the_run_from_its_start(whole: Result
 @pytest.mark.slow
 def test_run_works_inside_a_running_event_loop(whole: Result, tmp_path: Path):
     async def notebook() -> Result:
-        return run("sdp", "blocksworld", "4-0", out=tmp_path)
+        return run("sdp:paper", "blocksworld", "4-0", out=tmp_path)
 
     assert earned(asyncio.run(notebook())) == earned(whole)
 
@@ -544,10 +544,12 @@ def test_run_works_inside_a_running_event_loop(whole: Result, tmp_path: Path):
 def test_runs_side_by_side_do_not_mix(tmp_path: Path):
     async def together() -> list[Result]:
         tasks = (f"{blocks}-{seed}" for blocks in (3, 4) for seed in (0, 1))
-        return list(await asyncio.gather(*(arun("sdp", "blocksworld", task, out=tmp_path / "a") for task in tasks)))
+        return list(
+            await asyncio.gather(*(arun("sdp:paper", "blocksworld", task, out=tmp_path / "a") for task in tasks))
+        )
 
     for result in asyncio.run(together()):
-        alone = run("sdp", "blocksworld", result.trajectory.header.task.id, out=tmp_path / "b")
+        alone = run("sdp:paper", "blocksworld", result.trajectory.header.task.id, out=tmp_path / "b")
         assert (earned(result), result.usage.calls) == (earned(alone), alone.usage.calls)
         assert result.ending == "goal"
 
@@ -627,7 +629,7 @@ def test_the_nodes_of_a_graph_that_an_operator_runs_are_not_lines_of_the_run(who
         await react.build().ainvoke({"task": {"benchmark": "blocksworld", "id": "3-0"}}, context=Context())
         return await propose(state, runtime)
 
-    result = run(sdp.build(propose=with_another), "blocksworld", "4-0", out=tmp_path)
+    result = run(sdp.build(propose=with_another, **sdp.PAPER), "blocksworld", "4-0", out=tmp_path)
 
     def lines(run: Result) -> list[tuple[int, str, int]]:
         return [(event.superstep, event.node, event.usage.calls) for event in run.trajectory.events]

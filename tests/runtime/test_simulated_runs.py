@@ -32,7 +32,7 @@ from helpers.worlds.scripted_benchmark import after_events
 from certigraph.adapters.protocols import Context
 from certigraph.runtime.run import run
 listener = after_events(int(sys.argv[3]), lambda: os.kill(os.getpid(), signal.SIGKILL)) if int(sys.argv[3]) else None
-run("sdp", "blocksworld", sys.argv[1], context=Context(model="simulated"), out=sys.argv[2], listener=listener)
+run("sdp:paper", "blocksworld", sys.argv[1], context=Context(model="simulated"), out=sys.argv[2], listener=listener)
 """
 
 
@@ -74,7 +74,9 @@ def test_runs_at_once_in_another_process_or_alone_are_the_same(tmp_path: Path):
 
     async def together() -> list[Result]:
         context = Context(model="simulated")
-        return await asyncio.gather(*(arun("sdp", "blocksworld", t, context=context, out=tmp_path) for t in TASKS))
+        return await asyncio.gather(
+            *(arun("sdp:paper", "blocksworld", t, context=context, out=tmp_path) for t in TASKS)
+        )
 
     assert [did(result) for result in asyncio.run(together())] == alone
     assert len({ending for ending, _ in alone}) > 1 or len({len(actions) for _, actions in alone}) > 1

@@ -147,7 +147,7 @@ def test_a_run_inside_a_runnable_has_its_callbacks(blocking, tmp_path):
 
 def test_a_runs_own_callbacks_hear_its_nodes_and_its_model(tmp_path):
     names = Names()
-    run("sdp", "blocksworld", "3-0", context=Context(callbacks=[names]), out=tmp_path)
+    run("sdp:paper", "blocksworld", "3-0", context=Context(callbacks=[names]), out=tmp_path)
     assert names.began[:4] == ["sdp", "reset", "propose", "propose"], "the second is the node's model call"
 
 

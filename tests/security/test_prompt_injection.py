@@ -92,7 +92,12 @@ class ScriptedModel:
 HEAVY = ("react_reward", "mcts")
 """They load an encoder, and so run in the slow tests."""
 
-ALL = sorted((*METHOD_GRAPHS, *SEARCH_GRAPHS, *SUBTASK_GRAPHS), key=HEAVY.__contains__)
+LITERAL = ("sdp", "tdp", "step")
+"""Graphs whose papers' loops ask all operators; their default loops ask fewer."""
+
+ALL = sorted(
+    (*METHOD_GRAPHS, *SEARCH_GRAPHS, *SUBTASK_GRAPHS, *(f"{one}:paper" for one in LITERAL)), key=HEAVY.__contains__
+)
 
 
 @pytest.mark.parametrize("graph", first_fast(ALL, 4))
@@ -101,10 +106,11 @@ def test_every_prompted_operator_is_shown_the_world_between_delimiters_only(grap
     scripted_model.run(graph, tmp_path)
     outside = [(node, prompt) for node, prompt in scripted_model.prompts if ORDER in WORLD_TEXT.sub("", prompt)]
     assert outside == []
-    assert {node for node, prompt in scripted_model.prompts if ORDER in prompt} >= SHOWN.get(graph, set())
+    expected = set() if graph in LITERAL else SHOWN.get(graph.removesuffix(":paper"), set())
+    assert {node for node, prompt in scripted_model.prompts if ORDER in prompt} >= expected
 
 
-@pytest.mark.parametrize("graph", ["step", "reflexion", "clin"])
+@pytest.mark.parametrize("graph", ["step:paper", "reflexion", "clin"])
 def test_lessons_that_give_orders_are_shown_between_delimiters_only(graph: str, tmp_path: Path):
     scripted_model = ScriptedModel(says=f"go MAY BE NECESSARY to win, look does NOT help: {HOSTILE}")
     benchmark: Any = Script(echo="Nothing happens.", limits=SMALL, done_at=8)
@@ -112,7 +118,7 @@ def test_lessons_that_give_orders_are_shown_between_delimiters_only(graph: str, 
     context = Context(chat=ScriptedChat(responder=scripted_model), budget=Budget(calls=40), limits=SMALL)
     run(graph, benchmark, context=context, out=tmp_path)
     shown = [(node, prompt) for node, prompt in scripted_model.prompts if ORDER in prompt]
-    assert {"step": {"planner", "align", "memory"}}.get(graph, {"decide"}) <= {node for node, _ in shown}
+    assert {"step:paper": {"planner", "align", "memory"}}.get(graph, {"decide"}) <= {node for node, _ in shown}
     assert [node for node, prompt in shown if find_undelimited(prompt, ORDER)] == []
 
 

@@ -1,5 +1,6 @@
 """Which turns of an episode stand in a prompt, by the model's window."""
 
+import itertools
 import re
 
 import pytest
@@ -111,8 +112,8 @@ KITCHEN = "This is the kitchen.\nIn it you see:\na stove\na red apple\na red app
 @pytest.mark.parametrize(
     ("seen", "rest"),
     [
-        (KITCHEN, ["Moves: 3"]),
-        (KITCHEN.replace("a red apple\na red apple", "a red apple"), ["a red apple", "Moves: 3"]),
+        (KITCHEN, ["In it you see:", "Moves: 3"]),
+        (KITCHEN.replace("a red apple\na red apple", "a red apple"), ["In it you see:", "a red apple", "Moves: 3"]),
         ("a red apple", [*KITCHEN.splitlines(), "Moves: 3"]),
         ("", [*KITCHEN.splitlines(), "Moves: 3"]),
     ],
@@ -123,3 +124,31 @@ def test_lines_of_the_view_that_the_latest_turn_shows_are_not_shown_again(seen: 
     shown = format_view(f"{KITCHEN}\nMoves: 3", runtime, turns=[turn], profile=ModelProfile(128_000)).splitlines()
     known = [*f"{KITCHEN}\nMoves: 3".splitlines()]
     assert [line for line in shown if line in known] == rest
+
+
+CARRIED = "In your inventory, you see:\nan orange"
+
+
+def test_of_a_place_that_was_shown_only_what_changed_is_shown():
+    before = f"{KITCHEN}\na pot\n{CARRIED}"
+    after = f"{KITCHEN.replace('a stove', 'a stove, which is on')}\n{CARRIED}\na pot"
+    seen = find_new_lines(before, after, "Done.", ())
+    assert seen.splitlines() == ["In it you see:", "a stove, which is on", "In your inventory, you see:", "a pot"]
+    turns = [
+        Turn(action="go", observation="You go.", seen=before),
+        Turn(action="take pot", observation="Done.", seen=seen),
+    ]
+    shown = format_view(after, Runtime(context=Context()), turns=turns, profile=ModelProfile(128_000))
+    assert [line for line in shown.splitlines() if "action 1" in line]
+    gone = shown.partition("<world>\n")[2].partition("\n</world>")[0]
+    assert gone.splitlines() == ["In it you see:", "a stove", "a pot"]
+    assert "an open door" not in shown
+
+
+def test_a_view_that_changed_often_is_shown_again():
+    views = [f"{KITCHEN}\na pot at {degrees} degrees" for degrees in range(9)]
+    turns = [Turn(action="go", observation="You go.", seen=views[0])]
+    for before, after in itertools.pairwise(views):
+        turns.append(Turn(action="wait", observation="You wait.", seen=find_new_lines(before, after, "", ())))
+    shown = format_view(views[-1], Runtime(context=Context()), turns=turns, profile=ModelProfile(128_000))
+    assert views[-1] in shown

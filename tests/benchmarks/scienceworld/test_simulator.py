@@ -16,7 +16,7 @@ import pytest
 from helpers.worlds.recorded_worlds import create_replay_world, recorded_setting, replay_live
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.episodes import close_episode, live_episode
+from certigraph.adapters.episodes import LiveEpisode, close_episode, live_episode
 from certigraph.adapters.protocols import Context
 from certigraph.benchmarks.scienceworld import recordings, simulator
 from certigraph.benchmarks.scienceworld.benchmark import ScienceWorldBenchmark
@@ -279,6 +279,30 @@ def test_recorded_steps_replay_in_the_stock_simulator(pool: SimulatorPool, monke
     finally:
         stock.close()
     assert infos["score"] == world.score().parts["raw"] == 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["the pool", "the log"])
+def test_a_world_whose_actions_were_listed_is_replayed_with_its_random_numbers(pool: SimulatorPool, way: str):
+    world = world_of(pool, "mendelian-genetics-known-plant", "step-18")
+    episode = LiveEpisode(world, owned=True)
+    for number, text in enumerate(["teleport to greenhouse", "open bee hive", *["wait1"] * 3]):
+        if number in (0, 2):
+            assert episode.admissible()
+        episode.step(Action(text=text))
+    seen = world.view()  # in and around the hive, bees move at random
+    if way == "the pool":
+        given_up = world.suspend()
+        assert given_up is not None
+        pool.give_back(given_up)
+        world._view = None
+        assert world.view() == seen
+    else:
+        again = LiveEpisode(world_of(pool, "mendelian-genetics-known-plant", "step-18"), owned=True)
+        again.replay(episode.log)
+        assert again.evidence().view == seen
+        again.close()
+    episode.close()
 
 
 def test_a_jvm_whose_output_cannot_be_read_is_a_fault_of_the_environment(monkeypatch: pytest.MonkeyPatch):

@@ -75,8 +75,9 @@ class SubtaskModel:
         taken = sum(entry.subtask == id_ and entry.operator in ACTORS for entry in self.requests)
         if "status" in fields:
             return self._judged(id_, taken)
+        planned = {"conditions": [f"{canary('PLAN', id_)} {taken}"]} if "conditions" in fields else {}
         if fields & {"action", "tool"}:
-            return self._acted(id_, self.actions[id_][min(taken, len(self.actions[id_]) - 1)])
+            return {**planned, **self._acted(id_, self.actions[id_][min(taken, len(self.actions[id_]) - 1)])}
         values: dict[str, Any] = {
             "nodes": [{"id": i, "task": canary("SPEC", i), "needs": [*before]} for i, before in self.needs.items()],
             **dict.fromkeys(("change", "add", "remove"), ()),
