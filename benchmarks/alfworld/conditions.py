@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from certigraph.adapters.joined_conditions import decide_all, split_joined
 from certigraph.adapters.protocols import Decision
 from certigraph.state.records import Observation
 
@@ -116,20 +117,10 @@ class AlfworldCondition(NamedTuple):
 def parse_conditions(text: str) -> tuple[AlfworldCondition, ...]:
     """Parse a condition into those that it joins by "and"; empty if its wording is unknown."""
     plain = " ".join(text.lower().split()).removesuffix(".")
-    return tuple(_parse_joined(plain) or ()) if len(plain) <= MAX_CONDITION_CHARS else ()
+    return split_joined(plain, _AND, _parse_sentence) if len(plain) <= MAX_CONDITION_CHARS else ()
 
 
-def _parse_joined(text: str) -> list[AlfworldCondition] | None:
-    if single := _parse_sentence(text):
-        return single
-    for joint in _AND.finditer(text):
-        first = _parse_sentence(text[: joint.start()])
-        if first and (rest := _parse_joined(text[joint.end() :])):
-            return first + rest
-    return None
-
-
-def _parse_sentence(text: str) -> list[AlfworldCondition] | None:
+def _parse_sentence(text: str) -> list[AlfworldCondition]:
     # Several things may share a wording: "mug 1 and mug 2 are in/on shelf 1" is two conditions.
     for kind, pattern in _PATTERNS:
         match = pattern.fullmatch(text)
@@ -141,7 +132,7 @@ def _parse_sentence(text: str) -> list[AlfworldCondition] | None:
         known = [thing for thing in things if thing]
         if place and place.amount == 1 and len(known) == len(things):
             return [AlfworldCondition(kind, thing, place, parts.get("state") or "") for thing in known]
-    return None
+    return []
 
 
 # What the view shows.
@@ -230,10 +221,7 @@ def decide_condition(text: str, observation: Observation, view: str) -> Decision
     sight = read_sight(view)
     conditions = parse_conditions(text) if sight else ()
     decisions = [_RULES[one.kind](one, observation.text, sight) for one in conditions if sight]
-    if denied := next((decision for decision in decisions if decision and not decision.holds), None):
-        return denied
-    quotes = dict.fromkeys(decision.quote for decision in decisions if decision)
-    return Decision(True, "; ".join(quotes)) if decisions and None not in decisions else None
+    return decide_all(decisions)
 
 
 def _decide_position(place: NamedThing, sight: Sight) -> Decision | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from certigraph.adapters.joined_conditions import decide_all
 from certigraph.adapters.matching import tokens
 from certigraph.adapters.protocols import Decision
 from certigraph.state.records import Observation
@@ -439,11 +440,7 @@ def decide_condition(text: str, observation: Observation, view: str = "") -> Dec
     if condition is None or not condition.parts:
         return None
     shown = _read_view(view)
-    decisions = [_decide(part, observation, shown) for part in condition.parts]
-    if denied := next((one for one in decisions if one is not None and not one.holds), None):
-        return denied
-    held = [one.quote for one in decisions if one is not None]
-    return Decision(True, "; ".join(dict.fromkeys(held))) if len(held) == len(decisions) else None
+    return decide_all([_decide(part, observation, shown) for part in condition.parts])
 
 
 def _decide(condition: WordedCondition, observation: Observation, view: _View) -> Decision | None:

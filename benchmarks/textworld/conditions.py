@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from certigraph.adapters.joined_conditions import decide_all, split_joined
 from certigraph.adapters.protocols import Decision
 from certigraph.state.records import Observation
 
@@ -177,20 +178,10 @@ class TextWorldCondition(NamedTuple):
 def parse_conditions(text: str) -> tuple[TextWorldCondition, ...]:
     """Parse a condition into those that it joins by "and"; empty if its wording is unknown."""
     plain = " ".join(text.lower().split()).removesuffix(".")
-    return tuple(_parse_joined(plain) or ()) if len(plain) <= MAX_CONDITION_CHARS else ()
+    return split_joined(plain, _AND, _parse_sentence) if len(plain) <= MAX_CONDITION_CHARS else ()
 
 
-def _parse_joined(text: str) -> list[TextWorldCondition] | None:
-    if single := _parse_sentence(text):
-        return single
-    for joint in _AND.finditer(text):
-        first = _parse_sentence(text[: joint.start()])
-        if first and (rest := _parse_joined(text[joint.end() :])):
-            return first + rest
-    return None
-
-
-def _parse_sentence(text: str) -> list[TextWorldCondition] | None:
+def _parse_sentence(text: str) -> list[TextWorldCondition]:
     # Several things may share a wording: "the pen and the mug are on the table" is two conditions.
     for kind, pattern in _PATTERNS:
         match = pattern.fullmatch(text)
@@ -202,7 +193,7 @@ def _parse_sentence(text: str) -> list[TextWorldCondition] | None:
         named = [thing for thing in things if thing is not None]
         if place is not None and not place.prepared and len(named) == len(things):
             return [TextWorldCondition(kind, thing, place.name, parts.get("state") or "") for thing in named]
-    return None
+    return []
 
 
 # What the view shows.
@@ -326,10 +317,7 @@ def decide_condition(text: str, observation: Observation, view: str) -> Decision
     shown = read_room(view)
     conditions = parse_conditions(text) if shown else ()
     decisions = [_RULES[one.kind](one, observation.text, shown) for one in conditions if shown]
-    if denied := next((decision for decision in decisions if decision and not decision.holds), None):
-        return denied
-    quotes = dict.fromkeys(decision.quote for decision in decisions if decision)
-    return Decision(True, "; ".join(quotes)) if decisions and None not in decisions else None
+    return decide_all(decisions)
 
 
 def _decide_room(name: str, view: RoomView) -> Decision | None:

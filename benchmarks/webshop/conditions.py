@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from certigraph.adapters.joined_conditions import decide_all, split_joined
 from certigraph.adapters.protocols import Decision
 from certigraph.benchmarks.webshop.world import BACK, BOUGHT, BUY, PREVIOUS, SEARCH
 
@@ -60,25 +61,15 @@ class ShopCondition(NamedTuple):
 def parse_conditions(text: str) -> tuple[ShopCondition, ...]:
     """Parse a condition into those that it joins by "and"; empty if its wording is unknown."""
     plain = " ".join(text.split()).removesuffix(".")
-    return tuple(_parse_joined(plain) or ()) if len(plain) <= MAX_CONDITION_CHARS else ()
+    return split_joined(plain, _AND, _parse_sentence) if len(plain) <= MAX_CONDITION_CHARS else ()
 
 
-def _parse_joined(text: str) -> list[ShopCondition] | None:
-    if single := _parse_sentence(text):
-        return [single]
-    for joint in _AND.finditer(text):
-        first = _parse_sentence(text[: joint.start()])
-        if first and (rest := _parse_joined(text[joint.end() :])):
-            return [first, *rest]
-    return None
-
-
-def _parse_sentence(text: str) -> ShopCondition | None:
+def _parse_sentence(text: str) -> list[ShopCondition]:
     for kind, pattern in _PATTERNS:
         match = pattern.fullmatch(text)
         if match and not (kind == "chosen" and _LOGIC.search(match["value"])):
-            return ShopCondition(kind, "".join(match.groupdict(default="").values()).strip('"“”'))
-    return None
+            return [ShopCondition(kind, "".join(match.groupdict(default="").values()).strip('"“”'))]
+    return []
 
 
 # What a page shows, in both text modes.
@@ -181,10 +172,7 @@ def decide_condition(text: str, view: str, find_title: TitleFinder) -> Decision 
     page = read_page(view)
     conditions = parse_conditions(text) if page else ()
     decisions = [_decide_one(condition, page, find_title) for condition in conditions if page]
-    if denied := next((decision for decision in decisions if decision and not decision.holds), None):
-        return denied
-    quotes = dict.fromkeys(decision.quote for decision in decisions if decision)
-    return Decision(True, "; ".join(quotes)) if decisions and None not in decisions else None
+    return decide_all(decisions)
 
 
 def _decide_one(condition: ShopCondition, page: ShownPage, find_title: TitleFinder) -> Decision | None:
@@ -242,8 +230,7 @@ def _decide_chosen(text: str, page: ShownPage) -> Decision | None:
             return None
         chosen = [option for option in found if option.chosen]
         decisions.append(Decision(bool(chosen), (chosen or found)[0].line))
-    denied = next((decision for decision in decisions if not decision.holds), None)
-    return denied or Decision(True, "; ".join(decision.quote for decision in decisions))
+    return decide_all(decisions)
 
 
 def _find_options(text: str, options: tuple[ShownOption, ...]) -> list[ShownOption]:
