@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 from helpers.files.real_data import data_folder
+from helpers.worlds.decisions import held, sentences_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,9 +28,7 @@ AT_START = "\n".join((PLACES, NOTHING))
 
 
 def decided(condition: str, view: str, reply: str = "You arrive at loc 1.") -> bool | None:
-    decision = decide_condition(condition, Observation(text=reply), view)
-    assert decision is None or all(quote in view or quote in reply for quote in decision.quote.split("; "))
-    return decision.holds if decision else None
+    return held(decide_condition(condition, Observation(text=reply), view), view, reply)
 
 
 EXAMPLES = {
@@ -56,8 +55,7 @@ def test_each_recommended_wording_is_decided_either_way(wording: str):
 
 
 def test_every_recommended_wording_has_an_example():
-    sentences = " ".join(WORDINGS.split()).partition(" Name things")[0].replace(". ", ".\n").splitlines()
-    assert sentences == [*EXAMPLES]
+    assert sentences_of(WORDINGS, until=" Name things") == [*EXAMPLES]
     assert ALFWorld.wordings == WORDINGS
 
 

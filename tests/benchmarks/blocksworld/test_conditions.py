@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+from helpers.worlds.decisions import held, sentences_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,9 +33,7 @@ HELD = (
 
 
 def decided(condition: str, view: str = TOWER) -> bool | None:
-    decision = decide_in_view(condition, view)
-    assert decision is None or all(quote in view for quote in decision.quote.split("; "))
-    return decision.holds if decision else None
+    return held(decide_in_view(condition, view), view)
 
 
 EXAMPLES = {
@@ -55,8 +54,7 @@ def test_each_recommended_wording_is_decided_either_way(wording: str):
 
 
 def test_every_recommended_wording_has_an_example():
-    sentences = " ".join(WORDINGS.split()).partition(" Such sentences")[0].replace(". ", ".\n").splitlines()
-    assert sentences == [*EXAMPLES]
+    assert sentences_of(WORDINGS) == [*EXAMPLES]
     assert BlocksWorld.wordings == WORDINGS
 
 

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from helpers.worlds.decisions import held, sentences_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,9 +45,7 @@ WON = "You eat the meal. Not bad.\n\n*** The End ***\n\nYou scored 4 out of a po
 
 
 def decided(condition: str, view: str, reply: str = "Taken.") -> bool | None:
-    decision = decide_condition(condition, Observation(text=reply), view)
-    assert decision is None or all(quote in view or quote in reply for quote in decision.quote.split("; "))
-    return decision.holds if decision else None
+    return held(decide_condition(condition, Observation(text=reply), view), view, reply)
 
 
 EXAMPLES = {
@@ -76,8 +75,7 @@ def test_each_recommended_wording_is_decided_either_way(wording: str):
 
 
 def test_every_recommended_wording_has_an_example():
-    sentences = " ".join(WORDINGS.split()).partition(" (diced")[0].replace(". ", ".\n").splitlines()
-    assert sentences == [*EXAMPLES]
+    assert sentences_of(WORDINGS, until=" (diced") == [*EXAMPLES]
     assert TextWorldBenchmark.wordings == WORDINGS
 
 
