@@ -184,7 +184,8 @@ _LAST_LINE = re.compile(rf"You are carrying: ({_LISTED})\.|You are not carrying 
 @lru_cache(maxsize=16)
 def read_sight(view: str) -> Sight | None:
     """Parse a view; None if a line of it is missing, cut or unknown."""
-    first_line, *lines, last_line = view.splitlines() if "\n" in view else ("", "")
+    first_line, *lines = view.splitlines() or [""]
+    last_line = lines.pop() if lines else ""
     places, carried = _FIRST_LINE.fullmatch(first_line), _LAST_LINE.fullmatch(last_line)
     receptacles = [_RECEPTACLE.fullmatch(line) for line in lines]
     if not places or not carried or None in receptacles:
