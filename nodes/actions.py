@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field, JsonValue, create_model
+from pydantic import BaseModel, Field, JsonValue
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of, steps_before
 from certigraph.adapters.models.calls import ask, deliberate, profile_of
@@ -31,7 +31,7 @@ from certigraph.adapters.models.prompts import (
     quote_history,
     unquote_line,
 )
-from certigraph.adapters.models.schemas import FirstReasoning, Offered, Requested
+from certigraph.adapters.models.schemas import FirstReasoning, Requested, offer_options
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.chains import AS_THE_RULES_SAY, chain_form, chain_request, describe_untaken, read_chain, with_args
 from certigraph.state.records import CHECK, CLAIMS, ESTABLISHED, OUTDATED, Action
@@ -79,12 +79,8 @@ async def ask_chain(state: RealizeView, ahead: int, options: Sequence[str], runt
         runtime: the run's runtime.
     """
     benchmark, offered = benchmark_of(state["task"], runtime), [*options, NOTHING] if options else []
-    base: type[Noted] = WrittenActions
-    if offered:
-        base = create_model(
-            "ChosenActions", __base__=ChosenActions, choice=(Annotated[str, Offered(tuple(offered))], ...)
-        )
-    form = chain_form(base, ahead, planned=True, conditional=bool(ahead and benchmark.wordings))
+    base: type[Noted] = offer_options(ChosenActions, offered) if offered else WrittenActions
+    form = chain_form(base, ahead, benchmark.wordings, planned=True)
     request = (
         NOTED + (CHOSEN_FIRST if offered else WRITTEN_FIRST) + chain_request(ahead, benchmark.wordings, planned=True)
     )

@@ -45,17 +45,17 @@ MAX_TIMES = 100
 
 
 @lru_cache(maxsize=64)
-def chain_form(base: type[BaseModel], ahead: int, *, planned: bool, conditional: bool) -> type[BaseModel]:
+def chain_form(base: type[BaseModel], ahead: int, wordings: str, *, planned: bool) -> type[BaseModel]:
     """Create the answer schema of an action and the actions after it.
 
     Args:
         base: schema with all that is asked for besides, the first action included.
-        ahead: maximum number of actions after the first one.
+        ahead: maximum number of actions after the first one; for 0, none is taken until a condition holds.
+        wordings: wordings of conditions that rules decide; empty if there are none.
         planned: whether there is a plan, whose conditions actions may bring about.
-        conditional: whether there are rules that decide until when an action is taken.
     """
     announced: dict[str, Any] = {"brings": (int, 0)} if planned else {}
-    announced |= {"until": (str, ""), "at_most": (int, 1)} if conditional else {}
+    announced |= {"until": (str, ""), "at_most": (int, 1)} if ahead and wordings else {}
     step: Any = create_model("ChainedAction", action=(str, ...), **announced)
     if ahead:
         following: Any = list[Annotated[step, BeforeValidator(_read_step)]]
@@ -97,15 +97,11 @@ def chain_request(ahead: int, wordings: str, *, planned: bool) -> str:
         wordings: wordings of conditions that rules decide; empty if there are none.
         planned: whether there is a plan, whose conditions actions may bring about.
     """
-    own = [
-        name for name, is_wanted in (("brings", planned), ("until and at_most", bool(ahead and wordings))) if is_wanted
-    ]
-    parts = [BRINGS_REQUEST] if planned else []
-    parts += [UNTIL_REQUEST.format(wordings=wordings.strip())] if ahead and wordings else []
-    parts += (
-        [THEN_REQUEST.format(most=ahead, own=f", each with its own {', '.join(own)}" if own else "")] if ahead else []
-    )
-    return "".join([*parts, AS_THE_RULES_SAY])
+    requests = {"brings": BRINGS_REQUEST} if planned else {}
+    requests |= {"until and at_most": UNTIL_REQUEST.format(wordings=wordings.strip())} if ahead and wordings else {}
+    own = f", each with its own {', '.join(requests)}" if requests else ""
+    then = THEN_REQUEST.format(most=ahead, own=own) if ahead else ""
+    return "".join([*requests.values(), then, AS_THE_RULES_SAY])
 
 
 BRINGS_REQUEST = """\

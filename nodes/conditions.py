@@ -187,7 +187,7 @@ async def _ask_conditions(
     prompt = build_prompt(runtime, question, role=PLANNER, cut=cut)
     form = conditions_form(most)
     if shared:
-        form = with_actions(form, shared.ahead, conditional=bool(_wordings(task, runtime)))
+        form = with_actions(form, shared.ahead, _wordings(task, runtime))
     answer = await ask(prompt, form, role="planner", runtime=runtime)
     texts = [stripped for text in answer.conditions if (stripped := text.strip())]
     if not texts and (reason := unquote_line(answer.reasoning)):
@@ -199,10 +199,10 @@ async def _ask_conditions(
 
 
 @lru_cache(maxsize=16)
-def with_actions(form: type[Conditions], ahead: int, *, conditional: bool) -> type[Conditions]:
-    """Create the answer schema for a plan and the first actions, up to `ahead` more than one."""
+def with_actions(form: type[Conditions], ahead: int, wordings: str) -> type[Conditions]:
+    """Create the answer schema for a plan and the first actions, up to `ahead` more than one, as `chain_form` does."""
     base = create_model("PlanAndActions", __base__=form, action=(Annotated[str, Requested], ""))
-    return cast(type[Conditions], chain_form(base, ahead, planned=True, conditional=conditional))
+    return cast(type[Conditions], chain_form(base, ahead, wordings, planned=True))
 
 
 def _format_task(task: Task) -> str:

@@ -12,7 +12,7 @@ from certigraph.adapters.benchmarks import benchmark_of, context_of, limits_of
 from certigraph.adapters.matching import NONE_OF_THESE
 from certigraph.adapters.models.calls import ask, deliberate
 from certigraph.adapters.models.prompts import bullet_list, format_options, paragraphs, quote, unquote_line
-from certigraph.adapters.models.schemas import Offered, Reasoning
+from certigraph.adapters.models.schemas import Reasoning, offer_options
 from certigraph.adapters.protocols import Benchmark, Context, Operator
 from certigraph.nodes.chains import (
     ChainView,
@@ -470,15 +470,13 @@ async def _ask_actions(
     rule = CHOOSE_INSTRUCTION if options else WRITE_INSTRUCTION
     if ahead:
         rule = f"{rule}\n{ALSO_GIVE}\n{chain_request(ahead, wordings, planned=False)}"
-    base: type[BaseModel] = Thought
-    if options:
-        base = create_model("ChosenMove", __base__=ChosenMove, choice=(Annotated[str, Offered(tuple(options))], ...))
+    base: type[BaseModel] = offer_options(ChosenMove, options) if options else Thought
     shown = paragraphs(
         format_options(options) if options else "",
         describe_untaken(dict(state), runtime),
     )
     prompt = await decision_prompt(state, rule, runtime, shown=shown)
-    form = chain_form(base, ahead, planned=False, conditional=bool(ahead and wordings))
+    form = chain_form(base, ahead, wordings, planned=False)
     answer: Any = await ask(prompt, form, role="executor", runtime=runtime)
     return {"thought": answer.thought, **take_first(read_chain(answer, answer.choice if options else answer.action))}
 
@@ -561,8 +559,7 @@ async def _ask_meaning(
     options = [*offered, NONE_OF_THESE]
     shown = MEANING_SHOWN.format(written=quote(written), thought=quote(thought), actions=quote(bullet_list(options)))
     prompt = await situation_prompt(state, MEANING_QUESTION, runtime, shown=shown, closing=MEANING_CLOSING)
-    form = create_model("Meaning", __base__=Meaning, choice=(Annotated[str, Offered(tuple(options))], ...))
-    answer = await ask(prompt, form, role="executor", runtime=runtime)
+    answer = await ask(prompt, offer_options(Meaning, options), role="executor", runtime=runtime)
     return answer.choice, answer.action.strip()
 
 

@@ -32,7 +32,7 @@ from certigraph.adapters.models.prompts import (
     quote,
     quote_history,
 )
-from certigraph.adapters.models.schemas import Offered, Reasoning, Requested, Truncated
+from certigraph.adapters.models.schemas import Reasoning, Requested, Truncated, offer_options
 from certigraph.adapters.models.streams import ArgumentOf
 from certigraph.adapters.models.tool_calls import OfferedTool, ToolChoice, ask_tool_calls
 from certigraph.adapters.protocols import Context, Operator
@@ -398,10 +398,8 @@ async def choose_actions(
     if not options:
         react.check_writable(state["task"], runtime)
     wordings = benchmark_of(state["task"], runtime).wordings
-    field, base = ("choice", SubtaskChoice) if options else ("action", SubtaskMove)
-    if options:
-        offered = Annotated[str, Offered(tuple(options))]
-        base = create_model("SubtaskChoice", __base__=SubtaskChoice, choice=(offered, ...))
+    field = "choice" if options else "action"
+    base: type[SubtaskStanding] = offer_options(SubtaskChoice, options) if options else SubtaskMove
     written = UNTAKEN_ACTION if ahead else f"{react.WRITE_INSTRUCTION} {UNTAKEN_ACTION}"
     rule = f"{react.CHOOSE_INSTRUCTION} {UNTAKEN_CHOICE}" if options else written
     then = chain_request(ahead, wordings, planned=False) + COMPLETES_LAST if ahead else ""
@@ -410,7 +408,7 @@ async def choose_actions(
     prompt = await situation_prompt(
         state, question.format(rule=rule, field=field, then=then), runtime, shown=shown, closing=EXECUTOR_CLOSING
     )
-    form = chain_form(base, ahead, planned=False, conditional=bool(ahead and wordings))
+    form = chain_form(base, ahead, wordings, planned=False)
     answer: Any = await ask(prompt, form, role="executor", runtime=runtime)
     return {"thought": answer.thought, **_read_actions(answer, getattr(answer, field))}
 

@@ -6,14 +6,16 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import json_repair
-from pydantic import AfterValidator, BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import AfterValidator, BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, create_model
 from pydantic_core import CoreSchema, core_schema
 
 from certigraph.adapters.models.cuts import is_unfinished
+
+Form = TypeVar("Form", bound=BaseModel)
 
 # JSON schemas as they are sent to models: references inlined, every string and array bounded.
 
@@ -239,6 +241,11 @@ class Offered:
         if found is None:
             raise ValueError(f"{value!r:.200} is not one of the {len(self.options)} offered")
         return found
+
+
+def offer_options(form: type[Form], options: Sequence[str]) -> type[Form]:
+    """Create a copy of an answer schema whose field `choice` has to be one of the texts that the prompt offers."""
+    return create_model(form.__name__, __base__=form, choice=(Annotated[str, Offered(tuple(options))], ...))
 
 
 # Parsing of untrusted model output to a JSON value that is safe to validate and to store.
