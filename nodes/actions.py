@@ -159,7 +159,7 @@ async def action_prompt(
         format_notes(state["belief"].text),
         f"To keep in mind:\n{quote(bullet_list(advice))}" if advice else "",
         _format_attempts_at(state, limits_of(state["task"], runtime).attempts),
-        describe_untaken(dict(state), runtime),
+        describe_untaken(state, runtime),
         format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
         options,
         format_limits(state["task"], runtime, used=steps_before(runtime) + len(state["turns"])),

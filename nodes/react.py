@@ -473,7 +473,7 @@ async def _ask_actions(
     base: type[BaseModel] = offer_options(ChosenMove, options) if options else Thought
     shown = paragraphs(
         format_options(options) if options else "",
-        describe_untaken(dict(state), runtime),
+        describe_untaken(state, runtime),
     )
     prompt = await decision_prompt(state, rule, runtime, shown=shown)
     form = chain_form(base, ahead, wordings, planned=False)

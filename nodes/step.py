@@ -403,7 +403,7 @@ async def choose_actions(
     written = UNTAKEN_ACTION if ahead else f"{react.WRITE_INSTRUCTION} {UNTAKEN_ACTION}"
     rule = f"{react.CHOOSE_INSTRUCTION} {UNTAKEN_CHOICE}" if options else written
     then = chain_request(ahead, wordings, planned=False) + COMPLETES_LAST if ahead else ""
-    untaken = describe_untaken(dict(state), runtime)
+    untaken = describe_untaken(state, runtime)
     shown = paragraphs(format_options(options) if options else "", untaken, shown)
     prompt = await situation_prompt(
         state, question.format(rule=rule, field=field, then=then), runtime, shown=shown, closing=EXECUTOR_CLOSING
