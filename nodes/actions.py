@@ -33,8 +33,8 @@ from certigraph.adapters.models.prompts import (
 )
 from certigraph.adapters.models.schemas import FirstReasoning, Requested, offer_options
 from certigraph.adapters.protocols import Context
-from certigraph.nodes.chains import AS_THE_RULES_SAY, chain_form, chain_request, describe_untaken, read_chain, with_args
-from certigraph.state.records import CHECK, CLAIMS, ESTABLISHED, OUTDATED, Action
+from certigraph.nodes.chains import AS_THE_RULES_SAY, chain_form, chain_request, describe_untaken, read_chain
+from certigraph.state.records import CHECK, CLAIMS, ESTABLISHED, OUTDATED, Action, with_args
 from certigraph.state.sdp import RealizeView
 
 

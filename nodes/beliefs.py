@@ -21,7 +21,7 @@ from certigraph.nodes.notes import is_fact, parse_notes
 from certigraph.nodes.react import ACT, DECIDE
 from certigraph.nodes.slots import Slot, Update, factory
 from certigraph.state.endings import UnknownName
-from certigraph.state.records import Action, Task
+from certigraph.state.records import Action, Task, with_args
 from certigraph.state.run import (
     FINISH,
     Belief,
@@ -87,10 +87,7 @@ def _mark_forced(state: Any, update: Update, runtime: Runtime[Context]) -> Updat
     action: Action = update["action"]
     if action.kind != FINISH:
         return update
-    return {
-        **update,
-        "action": action.model_copy(update={"args": {**action.args, "forced": _reason_of_force(state, runtime)}}),
-    }
+    return {**update, "action": with_args(action, {"forced": _reason_of_force(state, runtime)})}
 
 
 def _reason_of_force(state: Any, runtime: Runtime[Context]) -> str:

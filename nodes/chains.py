@@ -139,11 +139,6 @@ def take_first(chain: Sequence[Action]) -> dict[str, Any]:
     return _take(first, rest)
 
 
-def with_args(action: Action, args: Arguments) -> Action:
-    """Return a copy of an action with further arguments."""
-    return action.model_copy(update={"args": {**action.args, **args}})
-
-
 def _take(action: Action, upcoming: Sequence[Action]) -> dict[str, Any]:
     return {"action": action, **({"upcoming": tuple(upcoming)} if upcoming else {})}
 

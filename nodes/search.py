@@ -29,7 +29,7 @@ from certigraph.nodes.react import (
 from certigraph.nodes.slots import CALL_KEYS, RESET_KEYS, Slot, Update, factory, prefer_benchmark_operator
 from certigraph.nodes.transcripts import format_rounds_left, is_first_round, search_prompt
 from certigraph.state.endings import UnknownName
-from certigraph.state.records import Action, Task
+from certigraph.state.records import Action, Task, with_args
 from certigraph.state.run import RETRIEVED, SEARCH, DecideView, finish, search, search_settings
 from certigraph.state.search import (
     AGREED,
@@ -62,7 +62,7 @@ def _attach_origin(state: HypothesesState, update: Update, runtime: Runtime[Cont
     agreed = sum(_normalise_answer(branch.answer) == given for branch in branches)
     sources = chain.from_iterable(branch.retrieved for branch in branches)
     origin = {RETRIEVED: list(dict.fromkeys(sources)), AGREED: f"{agreed} of {len(branches)}"}
-    return {**update, "action": action.model_copy(update={"args": {**action.args, **origin}})}
+    return {**update, "action": with_args(action, origin)}
 
 
 RESET = Slot("reset", RESET_KEYS, record=_clear_branches, starts_run=True, may_write=CALL_KEYS)
@@ -203,7 +203,7 @@ def retrieving(
         action: Action = update["action"]
         if action.kind != SEARCH:
             return update
-        return {**update, "action": action.model_copy(update={"args": {**action.args, **settings}})}
+        return {**update, "action": with_args(action, settings)}
 
     return retrieving
 

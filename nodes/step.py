@@ -64,7 +64,7 @@ from certigraph.nodes.slots import (
 from certigraph.nodes.tool_choices import CALLS_REQUEST, SUBTASK_REQUEST, operators_for, to_action
 from certigraph.nodes.tool_choices import execute as execute_calls
 from certigraph.nodes.tool_prompts import decision_prompt, list_tools
-from certigraph.state.records import Action, Arguments
+from certigraph.state.records import Action, Arguments, with_args
 from certigraph.state.run import FINISH, REFUSED_PREFIX, DecideView
 from certigraph.state.step import (
     HANDED_BACK,
@@ -420,7 +420,7 @@ def _read_actions(answer: SubtaskStanding, first: str) -> dict[str, Any]:
     args = _standing_args(standing, answer.report)
     if standing in HANDED_BACK:
         return {"action": Action(text=first, args=args)}
-    chain = [one.model_copy(update={"args": {**one.args, **args}}) for one in read_chain(answer, first)]
+    chain = [with_args(one, args) for one in read_chain(answer, first)]
     return take_first(chain)
 
 
@@ -452,7 +452,7 @@ def _to_claiming_action(choice: ToolChoice, tools: Tools) -> Action:
     if claim is not None and not is_acting:
         return Action(text="", args=args)
     action = to_action(choice, tools, final=True)
-    return action.model_copy(update={"args": {**action.args, **args}})
+    return with_args(action, args)
 
 
 def _standing_args(standing: Standing | None, report: str) -> Arguments:

@@ -32,7 +32,7 @@ from certigraph.nodes.tool_plans import propose, replan
 from certigraph.nodes.tool_prompts import decision_prompt, list_tools, plan_ends_early, plan_prompt
 from certigraph.nodes.work_records import format_record
 from certigraph.state.endings import UnusableAnswer
-from certigraph.state.records import Action
+from certigraph.state.records import Action, with_args
 from certigraph.state.run import FINISH, DecideView
 from certigraph.state.sdp import RealizeView, ValidateView
 from certigraph.state.search import AnswerView
@@ -187,7 +187,7 @@ def to_action(choice: ToolChoice, tools: Tools, *, final: bool, is_part: bool = 
     finish = next(call for call in choice.calls if call.name == FINISH)
     action = tools.finish_action(finish.args, final=final, is_part=is_part)
     shown = {MESSAGE_KEY: choice.message_id} if choice.message_id else {}
-    return action.model_copy(update={"args": {**action.args, **shown}})
+    return with_args(action, shown)
 
 
 OPERATORS: Mapping[str, Operator] = {

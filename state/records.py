@@ -5,7 +5,7 @@ that refuse unknown fields.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import not_
 from typing import Annotated, Any, Literal
 
@@ -131,6 +131,11 @@ class Action(Record):
         """The listed actions that the agent was offered, if it meant none of them."""
         given = self.args.get(OFFERED)
         return tuple(map(str, given)) if isinstance(given, list | tuple) else ()
+
+
+def with_args(action: Action, args: Mapping[str, Any]) -> Action:
+    """Return a copy of an action with further arguments, in place of those of the same name."""
+    return action.model_copy(update={"args": {**action.args, **args}})
 
 
 class Observation(Record):

@@ -15,7 +15,7 @@ from certigraph.state.channels import (
     Log,
 )
 from certigraph.state.endings import EXHAUSTED, GAVE_UP, WORLD_ENDED, UnknownName
-from certigraph.state.records import Action, Arguments, Fact, Observation, Predicate, Record, Spent, Task
+from certigraph.state.records import Action, Arguments, Fact, Observation, Predicate, Record, Spent, Task, with_args
 from certigraph.state.run import (
     CLAIM,
     FINISH,
@@ -219,7 +219,7 @@ def unique_texts(value: JsonValue) -> list[str]:
 
 
 def _attach_findings(action: Action, known: Sequence[KnownFinding]) -> Action:
-    return action.model_copy(update={"args": {**action.args, **findings_argument(known)}})
+    return with_args(action, findings_argument(known))
 
 
 # The chain of hops behind the answer to a multi-hop question: as certified, and as the answer's action carries it.

@@ -16,7 +16,7 @@ from certigraph.adapters.retrieval.bm25 import STOPWORDS, words
 from certigraph.benchmarks.qa import prompts
 from certigraph.nodes.passages import passage_source_of
 from certigraph.state.endings import Fault
-from certigraph.state.records import Action, Arguments, Attempt, Predicate, Task
+from certigraph.state.records import Action, Arguments, Attempt, Predicate, Task, with_args
 from certigraph.state.run import ANSWER, SEARCH, answer, claim
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView
 from certigraph.state.search import HopFinding, certified_hops, chain_argument
@@ -59,13 +59,13 @@ def create_hop_claim(index: int, hop: HopFinding, title: str) -> Action:
         title: title of the paragraph that supports the finding.
     """
     action = claim(hop.question, finding=hop.finding, title=title, entity=hop.entity)
-    return action.model_copy(update={"args": {**action.args, "hop": index}})
+    return with_args(action, {"hop": index})
 
 
 def create_chain_answer(text: str, chain: Sequence[HopFinding]) -> Action:
     """Create the action that notes an answer, together with the chain of findings from which it follows."""
     action = answer(text)
-    return action.model_copy(update={"args": {**action.args, **chain_argument(chain)}})
+    return with_args(action, chain_argument(chain))
 
 
 def resolve_placeholders(question: str, hops: dict[int, HopFinding]) -> str:
