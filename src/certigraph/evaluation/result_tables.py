@@ -99,8 +99,7 @@ def call_table(summaries: Sequence[MethodSummary]) -> TableCells:
 
     Methods of whose calls the roles are not known are left out.
     """
-    known = [one for one in summaries if one.roles and one.runs]
-    roles = list(dict.fromkeys(role for one in known for role in one.roles))
+    known, roles = _list_roles(summaries)
     reasons = [reason for reason in EmptyCalls._fields if any(one.empty.get(reason) for one in known)]
     shown = next((label for one in known for label in one.shown), "")
     columns: dict[str, Callable[[MethodSummary], str]] = {
@@ -112,6 +111,12 @@ def call_table(summaries: Sequence[MethodSummary]) -> TableCells:
         **{reason: partial(_format_reason, reason=reason) for reason in reasons},
     }
     return table_of(columns, known)
+
+
+def _list_roles(summaries: Sequence[MethodSummary]) -> tuple[list[MethodSummary], list[str]]:
+    """Return the methods of whose calls the roles are known, and these roles in the order of their first calls."""
+    known = [one for one in summaries if one.roles and one.runs]
+    return known, list(dict.fromkeys(role for one in known for role in one.roles))
 
 
 def _format_mean(amount: float, runs: int) -> str:
@@ -145,8 +150,7 @@ class CallBars(NamedTuple):
 
 def call_bars(summaries: Sequence[MethodSummary]) -> list[CallBars]:
     """Lay out the calls of the methods that have a row in `call_table`."""
-    known, bars = [one for one in summaries if one.roles and one.runs], []
-    roles = list(dict.fromkeys(role for one in known for role in one.roles))
+    (known, roles), bars = _list_roles(summaries), []
     for one in known:
         used = [
             (f"ink{index % 6}", one.roles[role].calls / one.runs, f"{role} {_format_role(one, role)}")
