@@ -285,14 +285,18 @@ def describe_untaken(state: Mapping[str, Any], runtime: Runtime[Context]) -> str
     actions = state.get("upcoming") or state.get("untaken") or ()
     if not actions:
         return ""
-    benchmark, observation, view = benchmark_of(state["task"], runtime), state["observation"], state["evidence"].view
-    until = actions[0].args.get(UNTIL)
-    reason = ""
-    if not benchmark.is_ready(actions[0].text, view):
-        reason = NOT_SHOWN
-    elif until and benchmark.decide(str(until), observation, view) is None:
-        reason = NOT_DECIDED
+    reason = _reason_untaken(actions[0], state, benchmark_of(state["task"], runtime))
     return f"{UNTAKEN}{reason}:\n{quote(bullet_list(map(_format_step, actions)))}"
+
+
+def _reason_untaken(action: Action, state: Mapping[str, Any], benchmark: Benchmark) -> str:
+    """Return why an action was not taken; empty if the world's answer shows it."""
+    observation, view, until = state["observation"], state["evidence"].view, action.args.get(UNTIL)
+    if observation.failed or observation.reward < 0:
+        return ""
+    if not benchmark.is_ready(action.text, view):
+        return NOT_SHOWN
+    return NOT_DECIDED if until and benchmark.decide(str(until), observation, view) is None else ""
 
 
 def _format_step(action: Action) -> str:

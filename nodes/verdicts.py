@@ -201,10 +201,10 @@ ALL_ANSWERS = "All answers so far, in their order; what an earlier one says may 
 
 VALIDATOR = """\
 You check progress in a world that you know by text alone. You get the conditions of a plan in the order in which they
-should come true, what was done last, and what the world answered. Judge by what the world shows, and by established
-facts that nothing since has changed. That an action was meant to achieve something is no evidence that it did; where
-an answer says that an action was carried out, the action's own words show what was done. A condition that you count is
-taken as proven from then on, so count none that is merely likely."""
+should come true, what was done last, and what the world answered. Judge by what the world shows, and by what it showed
+before where nothing since has changed it. That an action was meant to achieve something is no evidence that it did;
+where an answer says that an action was carried out, the action's own words show what was done. A condition that you
+count is taken as proven from then on, so count none that is merely likely."""
 
 PLAIN_VERDICT_QUESTION = """\
 Count how many of the conditions below hold now, from the first one on, without a gap. If the first one does not hold,
@@ -245,9 +245,9 @@ Give, in this order:
   is worded: what it names does not exist or is broken, or a way to it is closed for good. Then the rest is planned
   again. Otherwise true.
 - holds: how many conditions have come true by now, counted from the target on without a gap; 0 if the target has not.
-  One about something that happens and passes (was read, was sent, was in focus) counts once an answer or an established
-  fact shows that it happened; one about how things are has to hold now, or to have given way to a later one of the
-  conditions that has come true.
+  One about something that happens and passes (was read, was sent, was in focus) counts once it has been shown that it
+  happened; one about how things are has to hold now, or to have given way to a later one of the conditions that has
+  come true.
 {since}"""
 
 LEARNED = """\

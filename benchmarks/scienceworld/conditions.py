@@ -150,8 +150,9 @@ _SINGLE = re.compile(
 
 _SEVERAL = re.compile(
     rf"acetic acid|almond|apple|(?:apple|orange) juice|apricot|ash|avocado|banana|bowl|bread|caesium|cashew|cherry|"
-    rf"(?:ceramic|glass|tin|wood) cup|chair|chocolate|desk|drawer|flour|gallium|garlic|grapefruit|ice|ice cream|jug|"
-    rf"lead|lemon|marshmallow|mercury|metal pot|mixed nuts|orange|peach|peanut|pear|potato|rust|sink|smores|soap|soil|"
+    rf"(?:ceramic|glass|tin|wood) cup|chair|chocolate|desk|drawer|flour|flower|gallium|garlic|grapefruit|ice|ice cream|"
+    rf"jug|lead|lemon|marshmallow|mercury|metal pot|mixed nuts|orange|pea|peach|peanut|pear|potato|rust|sink|smores|"
+    rf"soap|soil|"
     rf"sodium|sodium (?:acetate|bicarbonate|chloride)|steam|stopwatch|sugar|table|tin|unknown substance [a-z]|water|"
     rf"(?:salt|soapy|sugar) water|wood|{_COLOUR}(?:-{_COLOUR})? paint|{_ANIMAL}(?: egg| pupa)?|caterpillar|tadpole|"
     rf"{_PLANT} (?:plant|seed|tree)"
@@ -165,6 +166,8 @@ _DESCRIBED = re.compile(
 )
 """Pattern of a name that begins with a word which only describes the thing of the remaining name: "red apple"."""
 
+_YOUNG = ("egg", "pupa")
+"""Nouns of what becomes the animal that its name begins with: "dove egg"."""
 _GROWN = re.compile("(?:adult|juvenile|reproducing|seedling) ")
 _STAGED = re.compile(r"(.+) in (\w+) stage(?: with .+)?")
 """Pattern of a plant's name: "pea plant in adult stage with tall height"."""
@@ -260,8 +263,9 @@ def _is_single(name: str) -> bool:
 def _covers(wanted: str, shown: str) -> bool | None:
     """Return whether a name in a condition covers a thing that the world shows under another; None if it may.
 
-    A full name, such as "orange", may be short for a longer one, and a seed may have become a plant, whose stage is not
-    named. Else two full names are of two things, such as a fruit and the tree that it grows on.
+    A full name, such as "cup", may be short for a longer one with the same noun, or a young animal's for that of its egg,
+    and a seed may have become a plant, whose stage is not named. Else two full names are of two things, such as a fruit
+    and the tree that it grows on, or a flower and a flower pot.
     """
     names, sought = _names_of(shown), _full_name(wanted)
     if any(one in names for one in singulars_of(wanted)):
@@ -273,7 +277,8 @@ def _covers(wanted: str, shown: str) -> bool | None:
     nouns = [re.sub(r" (?:[a-z]|\d+)$", "", name).rpartition(" ")[2] for name in (sought, full)]
     grows = [noun in ("plant", "seed", "tree") for noun in nouns]
     if words <= others.union(*(_KIN.get(word, ()) for word in others)):
-        return None if grows[0] == grows[1] else False
+        is_compound = words <= others and nouns[0] != nouns[1] and nouns[1] not in _YOUNG
+        return False if is_compound or grows[0] != grows[1] else None
     if nouns[0] == nouns[1]:
         return None if others <= words else False
     return None if words & others and all(grows) and not _GROWN.match(sought) else False
@@ -421,8 +426,11 @@ def _holders_of(number: int, view: _View, *, certain: bool = False) -> list[int]
 
 
 def _hides(number: int, view: _View) -> bool:
-    """Return whether the world does not show what is in a thing: it is closed, or a drawer or a seed."""
-    return view.things[number].lid == "closed" or view.things[number].name.endswith(("drawer", "seed"))
+    """Return whether the world does not show what is in a thing: it is closed, or a drawer.
+
+    The simulator lets one put anything into a seed and does not show it, but seeds count as empty here.
+    """
+    return view.things[number].lid == "closed" or view.things[number].name.endswith("drawer")
 
 
 # Rules.
@@ -537,8 +545,7 @@ def _decide_carried(thing: str, view: _View) -> Decision | None:
     listed = [number for number in carried if _is_meant(thing, number, view)]
     if len(listed) >= _number_of(thing):
         return Decision(True, f"{_INVENTORY} {view.things[listed[0]].line}")
-    # The simulator lets one put anything into a seed, but seeds count as empty here.
-    hidden = [n for n in carried if _hides(n, view) and not view.things[n].name.endswith("seed")]
+    hidden = [number for number in carried if _hides(number, view)]
     is_absent = view.inventory and not hidden and _is_among(thing, carried, view) is False
     return Decision(False, view.inventory) if is_absent else None
 
@@ -553,7 +560,7 @@ def _decide_place(thing: str, place: str, view: _View) -> Decision | None:
     """Decide whether a thing is in a place, directly or inside of something.
 
     If both are shown, those in the agent's room are meant. Else it is not, if what is shown has no equal in the house:
-    a thing that is elsewhere, or a place that shows all that is in it.
+    a thing that is elsewhere, or a place that shows all that is in it, such as the agent's room.
     """
     everything = range(len(view.things))
     listed = [number for number in everything if _is_meant(thing, number, view)]
@@ -563,14 +570,16 @@ def _decide_place(thing: str, place: str, view: _View) -> Decision | None:
         return Decision(True, view.things[listed[inside.index(True)]].line) if is_clear_place else None
     if listed and None not in inside and _is_single(read_name(thing).name):
         return Decision(False, view.things[listed[0]].line)
+    is_here, is_single_place = bool(place) and place == view.room, _is_single(read_name(place).name)
     holders = {number for number in everything if _is_meant(place, number, view)}
-    contents = {number for number in everything if not holders.isdisjoint(_holders_of(number, view))}
-    if None in inside or not holders or not (listed or _is_single(read_name(place).name)):
+    contents = {number for number in everything if is_here or not holders.isdisjoint(_holders_of(number, view))}
+    if None in inside or not (holders or is_here) or not (listed or is_here or is_single_place):
         return None
-    is_fixed = place == "sink" or _is_single(read_name(place).name)  # no other one is inside of what is closed
+    is_fixed = is_here or is_single_place or place == "sink"  # no other one is inside of what is closed
     if any(_hides(number, view) for number in (holders | contents if is_fixed else everything)):
         return None
-    return Decision(False, view.things[min(holders)].line) if _is_among(thing, contents, view) is False else None
+    line = view.heading if is_here else view.things[min(holders)].line
+    return Decision(False, line) if _is_among(thing, contents, view) is False else None
 
 
 def _decide_state(thing: str, state: str, observation: Observation, view: _View) -> Decision | None:

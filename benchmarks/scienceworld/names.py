@@ -5,7 +5,7 @@ The world accepts more names than it lists: "pick up seed jar" where it lists "p
 """
 
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from certigraph.adapters.matching import is_focus, tokens
@@ -53,7 +53,7 @@ def find_action(written: str, actions: Sequence[str], view: str) -> str | None:
     """Return the action that a written one means without doubt; None if there is doubt."""
     described = _name_described(view, actions)
     named = written if is_focus(written) else _replace_names(written, described)
-    if translate(named) == normalise_text(named) and is_in_view(named, view, {*described.values()}):
+    if translate(named) == normalise_text(named) and is_in_view(named, view, described):
         return named
     meanings = find_meanings(named, actions)
     if normalise_text(named) in map(normalise_text, meanings):
@@ -88,12 +88,9 @@ def find_meanings(written: str, actions: Sequence[str]) -> list[str]:
 def select_likely(written: str, options: Sequence[str]) -> list[str]:
     """Return the distinct options of the world that a written action may mean, by what the briefing says.
 
-    Of things of one name that which is carried is meant, and to pick up one that is not. A focus says which.
+    Of things of one name that which is carried is meant, and to pick up one that is not.
     """
-    distinct, text = list(dict.fromkeys(options)), translate(written)
-    if is_focus(text):
-        return distinct
-    picks_up = text.startswith("pick up ")
+    distinct, picks_up = list(dict.fromkeys(options)), translate(written).startswith("pick up ")
     return [one for one in distinct if _is_carried(one) is not picks_up] or distinct
 
 
@@ -202,19 +199,24 @@ def _may_be_same(written: str, listed: str) -> bool:
     return bool(others) and (words <= others or (others <= words and noun in others))
 
 
-def is_in_view(action: str, view: str, known: Container[str] = ()) -> bool:
+def is_in_view(action: str, view: str, described: Mapping[str, str] = {}) -> bool:
     """Return whether the world shows all things of an action under the names that the action gives them.
 
-    A name may say what a thing holds or where it is, unless the action is a focus: "wood cup containing red paint".
+    A name may say what a thing holds or where it is, unless the action is a focus: "wood cup containing red paint". In
+    a focus the words that describe a thing count as its name, unless its name is known to be another one: if it is, the
+    world refuses the focus.
 
     Args:
         action: the action.
         view: what the world shows.
-        known: names of things that the view describes in other words.
+        described: names of things by the words that describe them in the view.
     """
-    shown = "\n".join(normalise_text(_DESCRIPTION.sub("", line)) for line in view.splitlines())
-    things = _name_things(action)[1:]
-    return all(thing in known or _is_shown(thing, shown, whole=is_focus(action)) for thing in things)
+    whole, known = is_focus(action), {*described.values()}
+    lines = (line if whole else _DESCRIPTION.sub("", line) for line in view.splitlines())
+    shown, things = "\n".join(map(normalise_text, lines)), _name_things(action)[1:]
+    if whole and any(described.get(thing, thing) != thing for thing in things):
+        return False
+    return all(thing in known or _is_shown(thing, shown, whole=whole) for thing in things)
 
 
 def _is_shown(thing: str, view: str, *, whole: bool) -> bool:

@@ -45,7 +45,7 @@ How the world works:
 - The boxes that answers go into are named by their colour.
 - Of things with one name, say which: ceramic cup containing tea, cup containing water and salt, orange in bowl, seed in
   inventory, drawer in counter. Where you do not, one that you carry is meant, or to pick up one that you do not carry.
-  Of those that are equal in this too, any one is taken.
+  Of several in different places you are then asked which.
 """
 
 PLACES = """

@@ -38,6 +38,7 @@ from certigraph.benchmarks.scienceworld.world import (
     is_exception,
     parse_options,
     parse_room,
+    simplify_view,
 )
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Action, Observation, Scores
@@ -632,3 +633,8 @@ def test_what_is_out_of_sight_is_not_offered():
     hidden = {"mix cup containing blue paint", *(action for action in STUDIO_LIST if action.endswith(" in cupboard"))}
     visible = ScienceWorldBenchmark().select_visible(STUDIO_LIST, STUDIO)
     assert set(STUDIO_LIST) - set(visible) == hidden - {"look in cupboard"}
+
+
+def test_the_parts_of_a_wire_are_separated_from_its_name():
+    shown = simplify_view("a black wireits terminal 1 is connected to: x")
+    assert shown == "a black wire. its terminal 1 is connected to: x"

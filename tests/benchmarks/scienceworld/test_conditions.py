@@ -348,6 +348,9 @@ def test_what_the_view_lists_is_confirmed_with_its_words(condition: str, quote: 
         "The lead is on inclined plane B.",
         "The wood cup containing green paint is in sight.",
         "The agent is in the hallway.",
+        "The wood is in the fridge.",  # a wood cup is
+        "The seed jar contains the purple pea seed.",
+        "The pea is in sight.",  # its plant and seeds are
     ],
 )
 def test_what_the_view_excludes_is_denied_with_its_words(condition: str):
@@ -375,12 +378,10 @@ def test_what_the_view_excludes_is_denied_with_its_words(condition: str):
         "The location of the animal is known.",
         "The inventory contains the substance.",
         "The location of the salt water is known.",  # the recipe is about it, but it is not its name
-        "The wood is in the fridge.",
         "The heat source is in the kitchen.",
         "The metal is in the glass cup.",
         "The thermometer is in use.",
         "The thermometer is in the best place.",
-        "The seed jar contains the purple pea seed.",
         "The wood cup containing something is in the fridge.",
         "The inventory contains the oranges.",  # one is no plural
         "The soil is in flower pot 2.",  # not in view
@@ -508,3 +509,28 @@ def test_an_inventory_that_is_not_shown_is_not_empty(view: str):
 def test_nothing_is_denied_by_a_view_that_shows_nothing():
     for condition in ("The location of the orange is known.", "The orange is in the red box.", "The stove is on."):
         assert decided(condition, seen("The episode is over.", room="kitchen", done=True), "") is None
+
+
+@pytest.mark.parametrize(
+    ("condition", "hive", "holds"),
+    [
+        ("The red apple is in the greenhouse.", "open", False),
+        ("The red apple is in the greenhouse.", "closed", None),  # it may be in there
+        ("The jug is in the greenhouse.", "closed", True),
+        ("The orange is in the greenhouse.", "closed", True),  # the agent carries it
+        ("The red apple is in the kitchen.", "open", None),
+        ("The location of the flower is known.", "open", False),  # a flower pot is no flower
+        ("Flower pot 1 contains an adult pea plant.", "closed", False),
+        ("Flower pot 1 contains a round orange pea seed.", "closed", True),
+    ],
+)
+def test_what_an_open_room_does_not_show_is_not_there(condition: str, hive: str, holds: bool | None):
+    view = f"""This room is called the greenhouse. In it, you see:
+a bee hive. The bee hive door is {hive}. {"In the bee hive is: nothing." if hive == "open" else ""}
+a flower pot 1 (containing a round orange pea seed, soil)
+a jug
+In your inventory, you see:
+an orange
+Rooms seen: greenhouse
+"""
+    assert decided(condition, view=view) is holds

@@ -371,7 +371,8 @@ SOIL = ("pick up soil (in outside)", "pick up soil (in inventory, in agent, in o
         ("pick up apple seed", ["pick up apple seed (in seed jar)"] * 3, 0),  # all alike
         ("pick up soil", [*SOIL, *SOIL], 0),  # what is carried cannot be picked up
         ("move soil to pot", [one.replace("pick up", "move") for one in SOIL[::-1]], 0),  # what is carried is meant
-        ("focus on soil", [one.replace("pick up", "focus on") for one in SOIL], 1),
+        ("focus on soil", [one.replace("pick up", "focus on") for one in SOIL[::-1]], 0),
+        ("pick up cup", ["pick up cup (in kitchen)", "pick up cup (in sink, in kitchen)"], 1),
     ],
 )
 def test_a_question_with_one_answer_is_not_asked_and_the_chain_goes_on(action: str, options: list[str], questions: int):
@@ -409,7 +410,7 @@ def test_a_connection_corrects_no_name_in_other_actions():
     assert [one.text for one in taken["upcoming"]] == chain
 
 
-WATER = f"{VIEW}\na metal pot (containing a substance called water)"
+WATER = f"{VIEW}\na metal pot (containing a substance called water)\nA aluminum foil"
 
 
 @pytest.mark.parametrize(
@@ -418,6 +419,7 @@ WATER = f"{VIEW}\na metal pot (containing a substance called water)"
         ("focus on orange", True),
         ("focus on pear", False),
         ("focus on seed", False),  # a seed jar is shown
+        ("focus on aluminum foil", True),  # shown as "A aluminum foil", by its name
         ("focus on water", True),
         ("focus on substance in metal pot", True),
         ("pick up pear", True),
