@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, Self, cast, get_args, get_origin,
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph
 from langgraph.errors import InvalidUpdateError
-from langgraph.graph import StateGraph
+from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Overwrite, StateUpdate
@@ -28,6 +28,7 @@ from certigraph.adapters.processes import wait_for_node
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.tools.positions import RUNTIME_KEY, with_place
 from certigraph.graphs.catalogue import check_slot
+from certigraph.nodes.beliefs import after_gate, after_gate_or_answer
 from certigraph.nodes.slots import Slot, create_node, spec_of
 from certigraph.nodes.specs import Spec
 from certigraph.state.endings import LimitReached, UnknownName
@@ -473,6 +474,25 @@ def add_path(builder: Assembly, *nodes: str) -> list[str]:
     for source, target in pairwise(present):
         builder.add_edge(source, target)
     return present
+
+
+def add_gate(builder: Assembly, following: str, *, stop: str = END, answer: str = "") -> str:
+    """Add the edges of the optional node `gate`, and return the node to which an edge has to lead: the gate, if any.
+
+    Args:
+        builder: the graph, with its nodes.
+        following: node that comes next while the search goes on.
+        stop: node that comes next when the gate has ended the search.
+        answer: node that gives an answer in worlds which take one when the gate has ended the search; empty for none.
+    """
+    if "gate" not in builder.nodes:
+        return following
+    if answer:
+        edges = {"continue": following, "stop": stop, "forced": answer}
+        builder.add_conditional_edges("gate", after_gate_or_answer, edges)
+    else:
+        builder.add_conditional_edges("gate", after_gate, {"continue": following, "stop": stop})
+    return "gate"
 
 
 def operators_of(graph: CompiledStateGraph[Any, Context, Any, Any]) -> dict[str, JsonValue]:

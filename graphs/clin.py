@@ -24,6 +24,7 @@ class ClinOperators(TypedDict, total=False):
     recall: Operator
     decide: Operator
     act: Operator
+    gate: Operator
     conclude: Operator
     memory: Operator
 

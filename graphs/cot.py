@@ -11,16 +11,17 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer
 
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import add_path, assemble
+from certigraph.graphs.assembly import add_gate, add_path, assemble
 from certigraph.graphs.react import after_act
 from certigraph.nodes import plans as slots
 from certigraph.nodes import react
+from certigraph.nodes.beliefs import GATE
 from certigraph.nodes.plans import plan
 from certigraph.nodes.react import decide
 from certigraph.nodes.world import act, reset
 from certigraph.state.run import RunInput
 from certigraph.state.run import turns_message as message
-from certigraph.state.run import world_ending as ending
+from certigraph.state.search import search_ending as ending
 from certigraph.state.subtask import (
     SubtaskState as State,
 )
@@ -34,6 +35,7 @@ SLOTS = (
     slots.PLAN.filled(plan),
     slots.EXECUTE.filled(decide()),
     react.ACT.filled(act),
+    GATE,
 )
 
 
@@ -44,6 +46,7 @@ class CotOperators(TypedDict, total=False):
     plan: Operator
     execute: Operator
     act: Operator
+    gate: Operator
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[CotOperators]) -> CotGraph:
@@ -55,7 +58,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[CotOperators]) 
     builder = assemble("cot", State, RunInput, SLOTS, operators)
     builder.add_edge(START, "reset")
     add_path(builder, "reset", "plan", "execute", "act")
-    builder.add_conditional_edges("act", after_act, {"continue": "execute", "over": END})
+    builder.add_conditional_edges("act", after_act, {"continue": add_gate(builder, "execute"), "over": END})
     return builder.compile(checkpointer=checkpointer, name="cot")
 
 

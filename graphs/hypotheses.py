@@ -30,9 +30,9 @@ from certigraph.nodes.world import act, reset
 from certigraph.state.endings import Fault, LimitReached, UnknownName
 from certigraph.state.records import Action
 from certigraph.state.run import FINISH, ReActState, RunInput, belief_of
-from certigraph.state.run import world_ending as ending
 from certigraph.state.search import ExploreView, explore_views, search_ending
 from certigraph.state.search import HypothesesState as State
+from certigraph.state.search import hypotheses_ending as ending
 
 __all__ = ["State", "build", "ending", "graph"]
 
@@ -54,11 +54,12 @@ def after_hypothesise(state: State) -> str | list[Send]:
 
 
 class HypothesesOperators(TypedDict, total=False):
-    """Keywords of `build`, one for each slot."""
+    """Keywords of `build`, one for each slot; `gate` is the gate of each search, and excludes `explore`."""
 
     reset: Operator
     hypothesise: Operator
     explore: Operator
+    gate: Operator
     aggregate: Operator
     deliver: Operator
 
@@ -69,9 +70,13 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[HypothesesOpera
     For example `build(explore=explore(harness="ircot"))` runs IRCoT along each hypothesis.
 
     Raises:
-        TypeError: a keyword names no slot.
+        TypeError: a keyword names no slot, or `gate` is given together with `explore`.
     """
-    builder = assemble("hypotheses", State, RunInput, SLOTS, {"explore": explore(), **operators})
+    swaps: dict[str, Any] = {"explore": explore(gate=operators.get("gate")), **operators}
+    if "gate" in operators and "explore" in operators:
+        raise TypeError("gate: give it to the searches themselves: explore=explore(gate=...)")
+    swaps.pop("gate", None)
+    builder = assemble("hypotheses", State, RunInput, SLOTS, swaps)
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "hypothesise")
     paths = {"hypothesis": "explore", "unanswered": END}
@@ -116,7 +121,7 @@ def explore(*, harness: str = "pbai", memory: Operator | str = "structured", gat
         raise UnknownName(f"explore(harness={harness!r}): known are {', '.join(AGENT_OPERATORS)}")
     build, agent = import_module(f"certigraph.graphs.{harness}").build, AGENT_OPERATORS[harness]
     swaps = {"memory": memory, **({"gate": gate} if gate else {})}
-    build(**swaps)  # raises errors now instead of during a run
+    drawn = build(**swaps)  # raises errors now instead of during a run
 
     async def explore(state: ExploreView, runtime: Runtime[Context]) -> dict[str, Any]:
         branch = state["branch"]
@@ -129,6 +134,7 @@ def explore(*, harness: str = "pbai", memory: Operator | str = "structured", gat
             "branches": [branch.model_copy(update={**_branch_fields(latest), **({"ending": spent} if spent else {})})]
         }
 
+    explore.graph = drawn  # type: ignore[attr-defined]
     return explore
 
 

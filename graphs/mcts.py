@@ -13,10 +13,11 @@ from langgraph.runtime import Runtime
 from langgraph.types import Checkpointer
 
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import add_path, assemble
+from certigraph.graphs.assembly import add_gate, add_path, assemble
 from certigraph.graphs.react import after_act
 from certigraph.graphs.react_reward import RATING_SLOTS, appraise_like
 from certigraph.nodes import mcts as slots
+from certigraph.nodes.beliefs import GATE
 from certigraph.nodes.lookahead import propose_actions, rehearsed
 from certigraph.nodes.mcts import backpropagate, most_visited, select
 from certigraph.nodes.world import act, reset
@@ -46,6 +47,7 @@ SLOTS = (
     *SEARCH_SLOTS,
     slots.CHOOSE.filled(most_visited),
     slots.ACT.filled(act),
+    GATE,
 )
 
 
@@ -73,6 +75,7 @@ class TreeOperators(TypedDict, total=False):
     backpropagate: Operator
     choose: Operator
     act: Operator
+    gate: Operator
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[TreeOperators]) -> TreeGraph:
@@ -93,7 +96,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[TreeOperators])
     add_path(builder, *(slot.name for slot in SEARCH_SLOTS))
     builder.add_conditional_edges("backpropagate", after_backup, {"again": "select", "decide": "choose"})
     builder.add_edge("choose", "act")
-    builder.add_conditional_edges("act", after_act, {"continue": "extract", "over": END})
+    builder.add_conditional_edges("act", after_act, {"continue": add_gate(builder, "extract"), "over": END})
     return builder.compile(checkpointer=checkpointer, name="mcts")
 
 

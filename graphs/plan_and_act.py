@@ -10,11 +10,12 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer
 
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, assemble
+from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_gate, add_path, assemble
 from certigraph.graphs.react import after_act
 from certigraph.nodes import plans as slots
 from certigraph.nodes import react
 from certigraph.nodes.approval import APPROVE
+from certigraph.nodes.beliefs import GATE
 from certigraph.nodes.call_checks import CHECK
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.plans import plan, replan
@@ -22,7 +23,7 @@ from certigraph.nodes.react import decide
 from certigraph.nodes.world import act, reset
 from certigraph.state.run import RunInput
 from certigraph.state.run import turns_message as message
-from certigraph.state.run import world_ending as ending
+from certigraph.state.search import search_ending as ending
 from certigraph.state.subtask import (
     SubtaskState as State,
 )
@@ -39,6 +40,7 @@ SLOTS = (
     CHECK,
     APPROVE,
     react.ACT.filled(act),
+    GATE,
     slots.REPLAN.filled(replan),
 )
 
@@ -53,6 +55,7 @@ class PlanAndActOperators(TypedDict, total=False):
     check: Operator
     approve: Operator
     act: Operator
+    gate: Operator
     replan: Operator
 
 
@@ -69,7 +72,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[PlanAndActOperato
     graph = assemble("plan_and_act", State, RunInput, SLOTS, operators, schemas)
     graph.add_edge(START, "reset")
     add_path(graph, "reset", "commit", "plan", "execute", "check", "approve", "act")
-    graph.add_conditional_edges("act", after_act, {"continue": "replan", "over": END})
+    graph.add_conditional_edges("act", after_act, {"continue": add_gate(graph, "replan"), "over": END})
     graph.add_edge("replan", "execute")
     return graph
 

@@ -7,16 +7,17 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer
 
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import assemble
+from certigraph.graphs.assembly import add_gate, assemble
 from certigraph.graphs.react import after_act
 from certigraph.nodes import react as slots
+from certigraph.nodes.beliefs import GATE
 from certigraph.nodes.plans import outline
 from certigraph.nodes.react import decide
 from certigraph.nodes.world import act, reset
 from certigraph.state.run import OutlineState as State
 from certigraph.state.run import RunInput
 from certigraph.state.run import turns_message as message
-from certigraph.state.run import world_ending as ending
+from certigraph.state.search import search_ending as ending
 
 __all__ = ["State", "build", "ending", "graph", "message"]
 
@@ -27,6 +28,7 @@ SLOTS = (
     slots.OUTLINE.filled(outline),
     slots.DECIDE_OUTLINED.filled(decide()),
     slots.ACT.filled(act),
+    GATE,
 )
 
 
@@ -37,6 +39,7 @@ class PlanAndSolveOperators(TypedDict, total=False):
     outline: Operator
     decide: Operator
     act: Operator
+    gate: Operator
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[PlanAndSolveOperators]) -> PlanAndSolveGraph:
@@ -50,7 +53,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[PlanAndSolveOpe
     builder.add_edge("reset", "outline")
     builder.add_edge("outline", "decide")
     builder.add_edge("decide", "act")
-    builder.add_conditional_edges("act", after_act, {"continue": "decide", "over": END})
+    builder.add_conditional_edges("act", after_act, {"continue": add_gate(builder, "decide"), "over": END})
     return builder.compile(checkpointer=checkpointer, name="plan_and_solve")
 
 

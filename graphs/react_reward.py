@@ -13,9 +13,10 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer
 
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import add_path, assemble
+from certigraph.graphs.assembly import add_gate, add_path, assemble
 from certigraph.graphs.react import after_act
 from certigraph.nodes import lookahead as slots
+from certigraph.nodes.beliefs import GATE
 from certigraph.nodes.factored_states import extract_state, interpret_goal
 from certigraph.nodes.lookahead import appraise, choose_by_reward, propose_actions, rehearsed
 from certigraph.nodes.rewards import route
@@ -44,6 +45,7 @@ SLOTS = (
     slots.APPRAISE,
     slots.CHOOSE.filled(choose_by_reward),
     slots.ACT.filled(act),
+    GATE,
 )
 """The slots of the graph. The default of `appraise` is set by `build`: it uses the operators of `RATING_SLOTS`."""
 
@@ -60,6 +62,7 @@ class RewardedOperators(TypedDict, total=False):
     appraise: Operator
     choose: Operator
     act: Operator
+    gate: Operator
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[RewardedOperators]) -> RewardedGraph:
@@ -75,8 +78,8 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[RewardedOperato
     """
     builder = assemble("react_reward", State, RunInput, SLOTS, {"appraise": appraise_like(operators), **operators})
     builder.add_edge(START, "reset")
-    add_path(builder, *(slot.name for slot in SLOTS))
-    builder.add_conditional_edges("act", after_act, {"continue": "extract", "over": END})
+    add_path(builder, *(slot.name for slot in SLOTS if slot.name != "gate"))
+    builder.add_conditional_edges("act", after_act, {"continue": add_gate(builder, "extract"), "over": END})
     return builder.compile(checkpointer=checkpointer, name="react_reward")
 
 

@@ -12,7 +12,8 @@ from langgraph.types import Checkpointer
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import Assembly, add_path, assemble
+from certigraph.graphs.assembly import Assembly, add_gate, add_path, assemble
+from certigraph.nodes import beliefs
 from certigraph.nodes import react as slots
 from certigraph.nodes.lessons import recall, reflect
 from certigraph.nodes.react import decide
@@ -48,8 +49,15 @@ def after_learning(state: TrialState, runtime: Runtime[Context]) -> str:
     return "again" if last.ending != GOAL and (episodes_left or last.cut) else "finished"
 
 
+def after_conclude(state: TrialState, runtime: Runtime[Context]) -> str:
+    """Return `stop` if a gate ended the episode, and with it the run, else `learn`."""
+    return "stop" if beliefs.after_gate(state, runtime) == "stop" else "learn"
+
+
 def add_episode_edges(builder: Assembly, *, first: str, learn: str) -> None:
     """Add the edges begin -> reset -> recall -> `first`, and conclude -> `learn` -> reset or end.
+
+    An episode that a gate ended ends the run: what brought nothing new is not tried once more.
 
     Args:
         builder: the graph, with its nodes.
@@ -60,7 +68,10 @@ def add_episode_edges(builder: Assembly, *, first: str, learn: str) -> None:
     builder.add_edge("begin", "reset")
     add_path(builder, "reset", "commit", "recall")
     builder.add_edge("recall", first)
-    builder.add_edge("conclude", learn)
+    if "gate" in builder.nodes:
+        builder.add_conditional_edges("conclude", after_conclude, {"learn": learn, "stop": END})
+    else:
+        builder.add_edge("conclude", learn)
     builder.add_conditional_edges(learn, after_learning, {"again": "reset", "finished": END})
 
 
@@ -70,6 +81,7 @@ SLOTS = (
     slots.RECALL.filled(recall),
     slots.DECIDE_ADVISED.filled(decide()),
     slots.ACT.filled(act),
+    beliefs.GATE,
     slots.CONCLUDE.filled(conclude),
 )
 """The slots of an episode. Each method adds a slot that learns from the episode."""
@@ -97,7 +109,8 @@ def build_react_in_episodes(
     builder = assemble(name, TrialState, RunInput, (*SLOTS, learn.filled(learner)), swaps)
     add_episode_edges(builder, first="decide", learn=learn.name)
     builder.add_edge("decide", "act")
-    builder.add_conditional_edges("act", after_act, {"continue": "decide", "over": "conclude"})
+    following = add_gate(builder, "decide", stop="conclude")
+    builder.add_conditional_edges("act", after_act, {"continue": following, "over": "conclude"})
     return builder.compile(checkpointer=checkpointer, store=store or InMemoryStore(), name=name)
 
 
@@ -117,6 +130,7 @@ class ReflexionOperators(TypedDict, total=False):
     recall: Operator
     decide: Operator
     act: Operator
+    gate: Operator
     conclude: Operator
     reflect: Operator
 

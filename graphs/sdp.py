@@ -21,7 +21,7 @@ from langgraph.types import Checkpointer
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, assemble
+from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_gate, add_path, assemble
 from certigraph.nodes import beliefs
 from certigraph.nodes import sdp as slots
 from certigraph.nodes.approval import APPROVE
@@ -33,7 +33,7 @@ from certigraph.nodes.sdp import certify, propose, realize, realize_one, replan,
 from certigraph.nodes.search import answer
 from certigraph.nodes.slots import Slot
 from certigraph.nodes.world import act, reset
-from certigraph.state.run import RunInput, is_stopped
+from certigraph.state.run import RunInput
 from certigraph.state.sdp import SDPState, needs_rest_of_plan
 from certigraph.state.sdp import SDPState as State
 from certigraph.state.sdp import sdp_ending as ending
@@ -87,7 +87,7 @@ def after_validate(state: State, runtime: Runtime[Context]) -> str:
     refused_at_end = state["observation"].done and not state["observation"].accepted
     if state["verdict"].depth > 0 and not refused_at_end:
         return "certified"
-    if state["verdict"].exhausted or state["observation"].done or is_stopped(state):
+    if state["verdict"].exhausted or state["observation"].done:
         return beliefs.end_or_forced("exhausted", state, runtime)
     tries_left = not state["verdict"].unreachable and state["tried"] < limits_of(state["task"], runtime).attempts
     return beliefs.edge_unless_spent("retry" if tries_left else "stuck", state, runtime)
@@ -151,7 +151,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[SDPOperators]) ->
     graph.add_edge(START, "reset")
     add_path(graph, "reset", "commit", "propose")
     graph.add_conditional_edges("propose", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})
-    add_path(graph, "realize", "check", "approve", "act", "memory", "gate", "validate")
+    add_path(graph, "realize", "check", "approve", "act", "memory", add_gate(graph, "validate", answer="answer"))
     advanced = {"advance": "realize", "extend": "replan", "stuck": "replan", "forced": "answer"}
     graph.add_conditional_edges("certify", after_certify, {**advanced, "goal": END, "over": END})
     certified = {"certified": "certify", "retry": "realize", "stuck": "replan", "exhausted": END, "forced": "answer"}
@@ -245,7 +245,7 @@ def after_audit(state: SDPState, runtime: Runtime[Context]) -> str:
     """Return `confirmed`, `denied` (the run replans), or `exhausted` or `forced` as in `after_validate`."""
     if state["audits"][-1].confirmed:
         return "confirmed"
-    if state["observation"].done or is_stopped(state):
+    if state["observation"].done:
         return beliefs.end_or_forced("exhausted", state, runtime)
     return beliefs.edge_unless_spent("denied", state, runtime)
 

@@ -20,7 +20,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Checkpointer
 
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, assemble
+from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_gate, add_path, assemble
 from certigraph.graphs.reflexion import add_episode_edges, without_store
 from certigraph.nodes import beliefs, react, step
 from certigraph.nodes.approval import APPROVE
@@ -126,7 +126,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[StepOperators]) -
     approved = next(node for node in ("check", "approve", "act") if node in graph.nodes)
     refused = {"refused": "executor", "next": "planner", "over": "conclude"}
     graph.add_conditional_edges("align", after_align, {"approved": approved, **refused})
-    add_path(graph, "check", "approve", "act", "extract", "gate", "assess")
+    add_path(graph, "check", "approve", "act", "extract", add_gate(graph, "assess", stop="conclude"))
     graph.add_conditional_edges("assess", after_assess, {"continue": "executor", "next": "planner", "over": "conclude"})
     return graph
 

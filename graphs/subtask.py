@@ -16,7 +16,7 @@ from langgraph.types import Checkpointer
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, assemble
+from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_gate, add_path, assemble
 from certigraph.nodes import beliefs, react
 from certigraph.nodes import plans as slots
 from certigraph.nodes.approval import APPROVE
@@ -93,7 +93,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[SubtaskOperators]
     graph = assemble("subtask", State, RunInput, SLOTS, with_memory(operators), schemas)
     graph.add_edge(START, "reset")
     add_path(graph, "reset", "plan", "execute")
-    first, *_ = add_path(graph, "check", "approve", "act", "memory", "gate", "supervise")
+    first, *_ = add_path(graph, "check", "approve", "act", "memory", add_gate(graph, "supervise"))
     graph.add_conditional_edges("execute", after_execute, {"acting": first, "handed_back": "supervise"})
     paths = {"more": "execute", "off_plan": "replan", "done": END}
     graph.add_conditional_edges("supervise", after_supervise, paths)

@@ -61,8 +61,9 @@ from certigraph.state.run import (
     AnsweredCall,
     RunInput,
     belief_of,
+    stagnation_of,
 )
-from certigraph.state.tdp import NodeStatus, Outcome, SolveView
+from certigraph.state.tdp import NodeStatus, Outcome, SolveView, is_stopped_in_batch
 from certigraph.state.tdp import TDPState as State
 from certigraph.state.tdp import tdp_ending as ending
 from certigraph.state.tdp import tdp_message as message
@@ -104,8 +105,13 @@ def dispatch(state: State, runtime: Runtime[Context]) -> str | list[Send]:
 
 
 def after_gather(state: State, runtime: Runtime[Context]) -> str:
-    """Return `over` if the world has ended or reports that the task is done, else `batch_done`."""
-    return "over" if state["observation"].done or state["observation"].solved else "batch_done"
+    """Return `over` if the world has ended or reports that the task is done, else `batch_done`.
+
+    It is `stop` if a gate ended a sub-task.
+    """
+    if state["observation"].done or state["observation"].solved:
+        return "over"
+    return "stop" if is_stopped_in_batch(state) else "batch_done"
 
 
 class TDPOperators(TypedDict, total=False):
@@ -163,7 +169,9 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[TDPOperators]) ->
     add_path(graph, "reset", "commit", "decompose")
     graph.add_conditional_edges("decompose", dispatch, {"ready": "solve"})
     graph.add_edge("solve", "gather")
-    graph.add_conditional_edges("gather", after_gather, {"batch_done": "revise", "over": END})
+    solver = getattr(outer["solve"], "graph", None)
+    gated = {"stop": END} if solver is not None and "gate" in solver.nodes else {}
+    graph.add_conditional_edges("gather", after_gather, {"batch_done": "revise", "over": END, **gated})
     graph.add_conditional_edges("revise", dispatch, {"ready": "solve", "finished": END})
     return graph
 
@@ -358,6 +366,7 @@ def outcome_of(
         status=status,
         result=clip(result, MAX_RESULT),
         ending=ending,
+        stopped=status == "failed" and stagnation_of(latest).stop,  # type: ignore[arg-type]
         certified=tuple(p.text for p in _certified_state_of(latest).predicates),
         steps=() if status == "pending" else steps[:-1] if ended_copy else steps,
         taken=len(steps),
@@ -417,6 +426,7 @@ def _describe_outcome(latest: Mapping[str, Any]) -> Iterator[str]:
     yield "; ".join(f"{c.targets[-1].text} ({c.action.text})" for c in certified[-SHOWN_CERTIFICATES:])
     yield belief_of(latest).text  # type: ignore[arg-type]
     yield progress.reason if progress else ""
+    yield stagnation_of(latest).reason  # type: ignore[arg-type]
     yield latest["observation"].text
 
 

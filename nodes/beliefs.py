@@ -72,6 +72,17 @@ def edge_unless_spent(edge: str, state: BeliefState, runtime: Runtime[Context]) 
     return end_or_forced(edge, state, runtime) if are_steps_spent(state, runtime) else edge
 
 
+def after_gate(state: BeliefState, runtime: Runtime[Context]) -> str:
+    """Return `stop` if the gate has ended the search and the world has not, else `continue`."""
+    return "stop" if is_stopped(state) and not state["observation"].done else "continue"
+
+
+def after_gate_or_answer(state: BeliefState, runtime: Runtime[Context]) -> str:
+    """Return `continue` or `stop` as `after_gate`, and `forced` instead of `stop` if the world takes an answer."""
+    edge = after_gate(state, runtime)
+    return end_or_forced(edge, state, runtime) if edge == "stop" else edge
+
+
 def _record_round(state: BeliefState, update: Update, runtime: Runtime[Context]) -> Update:
     return {**update, "rounds": latest_round(state)}
 

@@ -52,7 +52,6 @@ from certigraph.state.run import (
     count_repeats,
     create_turn,
     decide_view,
-    is_stopped,
     outline_view,
     outlined_decide_view,
     search,
@@ -197,15 +196,11 @@ def is_over(state: ReActState, runtime: Runtime[Context]) -> bool:
 
 
 def is_finished(state: ReActState, runtime: Runtime[Context]) -> bool:
-    """Return whether the world or a gate ended the episode, or the agent repeats an action that brings nothing new.
+    """Return whether the world ended the episode, or the agent repeats an action that brings nothing new.
 
     That is so after `Limits.repeats` equal actions in a row with equal answers.
     """
-    return (
-        state["observation"].done
-        or is_stopped(state)
-        or _is_repeating(state, limits_of(state["task"], runtime).repeats)
-    )
+    return state["observation"].done or _is_repeating(state, limits_of(state["task"], runtime).repeats)
 
 
 def steps_limit(state: RunState, runtime: Runtime[Context]) -> LimitReached | None:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from certigraph.state.endings import GAVE_UP, GOAL
+from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL
 from certigraph.state.records import Action, Record, Step, Task
 from certigraph.state.run import (
     Belief,
@@ -19,6 +19,7 @@ from certigraph.state.run import (
     Turn,
     belief_of,
     decide_view,
+    is_stopped,
     remembered_turns,
 )
 from certigraph.state.step import Standing, standing_of
@@ -191,8 +192,13 @@ def subtask_replan_view(state: SubtaskState) -> SubtaskReplanView:
 
 
 def subtask_ending(state: SubtaskState) -> str:
-    """Return the ending of a sub-task: `goal` if the Supervisor judged it completed, else `gave_up`."""
-    return GOAL if state["progress"].status == "completed" else GAVE_UP
+    """Return the ending of a sub-task: `goal` if the Supervisor judged it completed, `exhausted` if a gate ended it.
+
+    Else it is `gave_up`.
+    """
+    if state["progress"].status == "completed":
+        return GOAL
+    return EXHAUSTED if is_stopped(state) else GAVE_UP
 
 
 def _assignment_view(state: SubtaskState) -> AssignmentView:

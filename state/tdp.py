@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from certigraph.state.channels import SNAPSHOT_EVERY, ChangesChannel, Log
 from certigraph.state.effects import Effect
-from certigraph.state.endings import GAVE_UP, GOAL
+from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL
 from certigraph.state.records import Observation, Record, Spent, Step, Task
 from certigraph.state.run import (
     AnsweredCall,
@@ -411,6 +411,8 @@ class Outcome(Record):
     """What dependent sub-tasks are shown, or the reason why the sub-task is not completed."""
     ending: str
     """Ending of the graph that worked on the sub-task."""
+    stopped: bool = Field(default=False, exclude_if=not_)
+    """Whether a gate of that graph ended the sub-task, and so the run."""
     certified: tuple[str, ...] = ()
     """The predicates certified for the sub-task, if the graph that worked on it certifies any."""
     steps: tuple[Step, ...] = ()
@@ -522,8 +524,18 @@ def steps_taken(state: TDPState) -> int:
 
 
 def tdp_ending(state: TDPState) -> str:
-    """Return `goal` if the goal of the task graph is completed according to its Supervisor, else the world's ending."""
-    return GOAL if is_goal_completed(state) else world_ending(state)
+    """Return `goal` if the goal of the task graph is completed according to its Supervisor.
+
+    Else it is `exhausted` if a gate ended a sub-task, or the world's ending.
+    """
+    if is_goal_completed(state):
+        return GOAL
+    return EXHAUSTED if is_stopped_in_batch(state) else world_ending(state)
+
+
+def is_stopped_in_batch(state: TDPState) -> bool:
+    """Return whether a gate ended one of the sub-tasks that were gathered last."""
+    return any(outcome.stopped and outcome.node in state["batch"] for outcome in state.get("outcomes", ()))
 
 
 def tdp_message(state: TDPState) -> str:

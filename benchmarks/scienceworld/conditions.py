@@ -263,9 +263,9 @@ def _is_single(name: str) -> bool:
 def _covers(wanted: str, shown: str) -> bool | None:
     """Return whether a name in a condition covers a thing that the world shows under another; None if it may.
 
-    A full name, such as "cup", may be short for a longer one with the same noun, an animal's may be that of its egg, and
-    a seed may have become a plant, whose stage is not named. Else two full names are of two things, such as a fruit and
-    the tree that it grows on, or a flower and a flower pot.
+    A full name, such as "cup", may be short for a longer one with the same noun, an animal's may be that of its egg,
+    and a seed may have become a plant, whose stage is not named. Else two full names are of two things, such as a fruit
+    and the tree that it grows on, or a flower and a flower pot.
     """
     names, sought = _names_of(shown), _full_name(wanted)
     if any(one in names for one in singulars_of(wanted)):
