@@ -604,6 +604,7 @@ def _assemble_agent(
         graph.nodes[node].runnable = _note_work(graph.nodes[node].runnable)
     graph.add_exits("limit", "respond", lambda state: bool(state.get("stopped")), inner)
     graph.add_edge("respond", END)
+    graph.gives_result = False
     return graph
 
 

@@ -25,13 +25,16 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import graph_scope
 from certigraph.adapters.models.served_contexts import SERVED_FIELDS, check_client_context, served_form
 from certigraph.adapters.processes import wait_for_node
-from certigraph.adapters.protocols import Context, Operator
+from certigraph.adapters.protocols import Benchmark, Context, Operator
 from certigraph.adapters.tools.positions import RUNTIME_KEY, with_place
 from certigraph.graphs.catalogue import check_slot
+from certigraph.graphs.operator_names import name_running_operators
+from certigraph.graphs.results import RESULT, create_result
 from certigraph.nodes.beliefs import after_gate, after_gate_or_answer
 from certigraph.nodes.slots import Slot, create_node, spec_of
 from certigraph.nodes.specs import Spec
 from certigraph.state.endings import LimitReached, UnknownName
+from certigraph.state.records import Task
 
 # Edits of a thread's state from outside: values may be JSON, and the routers of the last node need a runtime.
 
@@ -325,8 +328,16 @@ class Assembly(StateGraph[Any, Context, Any, Any]):
     own_state: type[Any]
     """The method's state, without the keys with which the graph is extended."""
 
+    gives_result: bool = True
+    """Whether the graph ends with the node `result`."""
+
     def compile(self, *args: Any, **kwargs: Any) -> EpisodicGraph:
-        """Compile the graph, as in LangGraph."""
+        """Compile the graph, as in LangGraph, with the node `result` at its end."""
+        if self.gives_result and RESULT not in self.nodes:
+            self.redirect(None, END, RESULT)
+            node = create_result(self.method, specs_of_nodes(self), self.operators)
+            self.add_node(RESULT, run_in_place(node), input_schema=self.state_schema)
+            self.add_edge(RESULT, END)
         return EpisodicGraph(**vars(super().compile(*args, **kwargs)))
 
     def insert(self, name: str, node: Any, *, between: tuple[str, str]) -> Self:
@@ -501,7 +512,15 @@ def operators_of(graph: CompiledStateGraph[Any, Context, Any, Any]) -> dict[str,
     For a user's own graph that was built by name, only the specs of replaced operators: its metadata lists them.
     """
     swapped: dict[str, JsonValue] | None = (graph.config or {}).get("metadata", {}).get(SWAPPED_KEY)
-    return dict(swapped) if swapped is not None else specs_of_nodes(graph)
+    return dict(swapped) if swapped is not None else specs_of_nodes(graph.builder)
+
+
+def running_operators_of(
+    graph: CompiledStateGraph[Any, Context, Any, Any], task: Task, benchmark: Benchmark
+) -> dict[str, JsonValue]:
+    """Return the specs of the operators of a compiled graph by slot, with the names of those that run on a task."""
+    operators = graph.builder.operators if isinstance(graph.builder, Assembly) else {}
+    return name_running_operators(operators_of(graph), operators, task, benchmark)
 
 
 def method_of(graph: CompiledStateGraph[Any, Context, Any, Any]) -> str:
@@ -509,9 +528,9 @@ def method_of(graph: CompiledStateGraph[Any, Context, Any, Any]) -> str:
     return graph.builder.method if isinstance(graph.builder, Assembly) else ""
 
 
-def specs_of_nodes(graph: CompiledStateGraph[Any, Context, Any, Any]) -> dict[str, JsonValue]:
-    """Return the specs of all operators of a compiled graph by slot."""
-    described = {name: node.metadata for name, node in graph.builder.nodes.items() if node.metadata}
+def specs_of_nodes(builder: StateGraph[Any, Any, Any, Any]) -> dict[str, JsonValue]:
+    """Return the specs of all operators of a graph by slot."""
+    described = {name: node.metadata for name, node in builder.nodes.items() if node.metadata}
     return {name: metadata["operator"] for name, metadata in described.items() if "operator" in metadata}
 
 

@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from langgraph.graph.state import CompiledStateGraph
 from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import find_benchmark, split_name
-from certigraph.adapters.protocols import Benchmark, Context, complete_benchmark
-from certigraph.graphs.assembly import Assembly, operators_of
+from certigraph.adapters.protocols import Benchmark, complete_benchmark
 from certigraph.graphs.catalogue import OPERATORS
 from certigraph.nodes.specs import Spec
 from certigraph.nodes.tool_choices import operators_for
@@ -16,16 +14,21 @@ from certigraph.state.records import Task
 
 
 def name_running_operators(
-    graph: CompiledStateGraph[Any, Context, Any, Any], task: Task, benchmark: Benchmark
+    specs: Mapping[str, JsonValue], operators: Mapping[str, Any], task: Task, benchmark: Benchmark
 ) -> dict[str, JsonValue]:
     """Return the specs of a graph's operators by slot, with the names of those that run on a task.
 
     Where the benchmark replaces a generic operator, this is the benchmark's: `travelplanner.propose`.
+
+    Args:
+        specs: the specs of the graph's operators by slot.
+        operators: the operators themselves, as far as they are known.
+        task: the task.
+        benchmark: its benchmark.
     """
     live = complete_benchmark(benchmark.for_task(task))
     own = operators_for(live)
     prefix = split_name(task.benchmark)[0]
-    operators = graph.builder.operators if isinstance(graph.builder, Assembly) else {}
 
     def rename(spec: Spec, operator: Any) -> Spec:
         args = {
@@ -41,7 +44,7 @@ def name_running_operators(
 
     return {
         slot: rename(Spec.model_validate(spec), operators.get(slot)).model_dump(mode="json")
-        for slot, spec in operators_of(graph).items()
+        for slot, spec in specs.items()
     }
 
 

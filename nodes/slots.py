@@ -388,7 +388,8 @@ def create_node(slot: Slot, operator: Any) -> RunnableCallable:
             report_usage(UsageReport(step, usage, meter.records, place, update))
             if reached:
                 reached.usage = usage
-        complete = {**update, **_usage_update(slot, update, usage)}
+        no_result = {"ending": "", "ending_reason": "", "scores": None} if slot.starts_run else {}
+        complete = {**no_result, **update, **_usage_update(slot, update, usage)}
         return [complete, *commands] if commands else complete
 
     def blocking_node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update | list[Any]:

@@ -139,7 +139,7 @@ async def conclude(state: TrialState, runtime: Runtime[Context]) -> dict[str, An
     reached = episode_limit(state, runtime)
     trial = Trial(
         number=state["trial"],
-        scores=await call_world(_score_episode, state["task"], runtime, state, runtime),
+        scores=await call_world(score_episode, state["task"], runtime, state, runtime),
         ending=reached.ending if reached else search_ending(state),
         steps=len(state["history"]),
     )
@@ -190,7 +190,8 @@ def _take_step(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     return {"observation": observation, "evidence": evidence, "history": episode.log[len(history) :]}
 
 
-def _score_episode(state: TrialState, runtime: Runtime[Context]) -> Scores:
+def score_episode(state: RunState, runtime: Runtime[Context]) -> Scores:
+    """Return the scores of the world of a state. Blocks; call it through `call_world`."""
     return live_episode(state["episode"], state["task"], state["history"], runtime).score()
 
 

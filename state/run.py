@@ -26,6 +26,7 @@ from certigraph.state.records import (
     Observation,
     Predicate,
     Record,
+    Scores,
     Spent,
     Step,
     StoredArguments,
@@ -181,6 +182,18 @@ class RunState(TypedDict, total=False):
     """
     usage: Log[Usage]
     spent: Annotated[Spent, add]
+    ending: str
+    """How the run ended; empty while it goes on. Written, with the keys after it, by the last node, `result`."""
+    ending_reason: str
+    """Why it ended so, as the method says; empty where the ending says all."""
+    scores: Scores | None
+    """The world's score, of several episodes the best one."""
+    operators: dict[str, str]
+    """The operators that ran, by slot."""
+
+
+RESULT_KEYS = ("ending", "ending_reason", "scores", "operators")
+"""Keys that the last node, `result`, writes."""
 
 
 def world_ending(state: RunState) -> str:

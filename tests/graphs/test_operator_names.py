@@ -10,9 +10,9 @@ from certigraph import Context, always_pass, write_report
 from certigraph.adapters.benchmarks import find_benchmark, load_benchmark
 from certigraph.benchmarks import BENCHMARKS
 from certigraph.graphs import sdp, subtask
-from certigraph.graphs.assembly import operators_of
+from certigraph.graphs.assembly import operators_of, running_operators_of
 from certigraph.graphs.catalogue import OPERATORS
-from certigraph.graphs.operator_names import benchmark_operators, name_generic_operators, name_running_operators
+from certigraph.graphs.operator_names import benchmark_operators, name_generic_operators
 from certigraph.nodes.tool_choices import operators_for
 from certigraph.runtime.registry import GRAPHS, build_graph, parse_swap, rebuild_graph
 from certigraph.runtime.run import run
@@ -47,29 +47,29 @@ def test_a_graph_is_built_again_from_the_names_that_ran(graph: str):
     for name in BENCHMARKS:
         live = load_benchmark(name)
         task = Task(benchmark=name, id="banking/user_task_0")  # the form of ids where tasks have tools of their own
-        named = name_running_operators(built, task, live)
+        named = running_operators_of(built, task, live)
         generic = name_generic_operators(named, name)
         # arguments of an operator that the benchmark replaces have no effect, and are not in the header
         assert names_of(generic) == names_of(operators_of(built))
         again = operators_of(rebuild_graph(graph, generic))
-        assert name_running_operators(rebuild_graph(graph, generic), task, live) == named
+        assert running_operators_of(rebuild_graph(graph, generic), task, live) == named
         assert names_of(again) == names_of(operators_of(built))
 
 
 def test_an_operator_that_no_benchmark_replaces_keeps_its_name():
     """TDP's sub-tasks are replanned by an operator that has the name of SDP's."""
     task = Task(benchmark="travelplanner:tools", id="1")
-    named = name_running_operators(subtask.graph, task, load_benchmark(task.benchmark))
+    named = running_operators_of(subtask.graph, task, load_benchmark(task.benchmark))
     assert (names_of(named)["replan"], names_of(named)["execute"]) == ("replan", "travelplanner.execute")
 
 
 def test_operators_inside_others_are_named_too():
     built = build_graph("sdp", dict([parse_swap("validate=capped:depth=1")]))
     task = Task(benchmark="web", id="x")
-    spec: Any = name_running_operators(built, task, load_benchmark("web"))["validate"]
+    spec: Any = running_operators_of(built, task, load_benchmark("web"))["validate"]
     assert spec["name"] == "capped"
     nested = sdp.build(validate=OPERATORS["capped"](OPERATORS["validate"], depth=1))
-    inner: Any = name_running_operators(nested, task, load_benchmark("web"))["validate"]
+    inner: Any = running_operators_of(nested, task, load_benchmark("web"))["validate"]
     assert inner["args"]["validate"]["name"] == "web.validate"
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.checkpoints import checkpointed
 from helpers.processes.children import child_environment
 from helpers.processes.prepared_processes import PreparedProcess
 from helpers.sample_runs.killed_runs import Case, carry, carry_until_killed, recorded_calls, run_folder
@@ -27,7 +28,7 @@ from certigraph import benchmarks as registered
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.adapters.trajectories import read_lines
 from certigraph.adapters.web.sources import MAX_PARALLEL_PAGES
-from certigraph.graphs import mcts, react_reward, sdp, tdp
+from certigraph.graphs import mcts, react_reward, tdp
 from certigraph.nodes.lookahead import listed
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
@@ -100,12 +101,6 @@ def await_lines(out: Path, count: int) -> Path:
             return found[0].parent
         time.sleep(0.005)
     raise AssertionError(f"no {count} lines under {out}")
-
-
-def checkpointed(folder: Path) -> dict[str, Any]:
-    with SqliteSaver.from_conn_string(str(folder / "checkpoints.sqlite")) as saver:
-        saver.serde = serializer()
-        return sdp.build(saver).get_state({"configurable": {"thread_id": folder.name}}).values
 
 
 def paid(folder: Path) -> Iterator[dict[str, Any]]:

@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 import yaml
+from helpers.checkpoints import without_result
 from helpers.servers.postgres_server import VARIABLE, Server
 from helpers.worlds.study_world import Riddles
 from helpers.worlds.task_graphs import Jobs, SlowModel
@@ -70,7 +71,7 @@ def checkpointed(result: Result) -> dict[str, Any]:
             found = await graph.copy({"checkpointer": saver}).aget_state(
                 {"configurable": {"thread_id": result.folder.name}}
             )
-        return found.values
+        return without_result(found.values)
 
     return asyncio.run(read())
 

@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 import pytest
 from helpers.cases import first_fast
+from helpers.checkpoints import checkpointed
 from helpers.worlds.scripted_benchmark import GarbageModel, Script, SlowScript, after_events
-from langgraph.checkpoint.sqlite import SqliteSaver
 
 from certigraph import benchmarks as registered
 from certigraph.adapters import benchmarks
@@ -29,7 +29,7 @@ from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun, create_run_name, resume, run
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Certificate, Verdict
-from certigraph.state.trajectory import Event, serializer
+from certigraph.state.trajectory import Event
 
 SENTINEL = "sk/live+S3NT1N3L==0123456789~abcdef"
 
@@ -473,12 +473,6 @@ def forget_checkpoints(folder: Path, count: int, *, writes: bool) -> None:
         if writes:
             connection.execute("DELETE FROM writes WHERE checkpoint_id = ?", (ids[count],))
         connection.commit()
-
-
-def checkpointed(folder: Path) -> dict[str, Any]:
-    with SqliteSaver.from_conn_string(str(folder / "checkpoints.sqlite")) as saver:
-        saver.serde = serializer()
-        return sdp.build(saver).get_state({"configurable": {"thread_id": folder.name}}).values
 
 
 @pytest.mark.slow

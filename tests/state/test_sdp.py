@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.checkpoints import checkpointed
 from helpers.worlds.scripted_benchmark import Script, predicates, script_input
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.processes import wait_for
@@ -53,7 +53,7 @@ from certigraph.state.sdp import (
     sdp_replan_view,
     validate_view,
 )
-from certigraph.state.trajectory import Event, serializer
+from certigraph.state.trajectory import Event
 
 TASK = Task(benchmark="script", id="only", goal="reach the end")
 PLAN = predicates("p", 6)
@@ -379,12 +379,6 @@ def test_returning_does_not_refill_the_replans():
 
 
 # --- trajectory -> state -> trajectory
-
-
-def checkpointed(folder: Path) -> SDPState:
-    with SqliteSaver.from_conn_string(str(folder / "checkpoints.sqlite")) as saver:
-        saver.serde = serializer()
-        return SDPState(**sdp.build(saver).get_state({"configurable": {"thread_id": folder.name}}).values)
 
 
 @pytest.mark.slow

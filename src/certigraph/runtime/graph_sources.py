@@ -49,6 +49,7 @@ from certigraph.adapters.protocols import Benchmark, Budget, Context
 from certigraph.adapters.tools.world import Tools
 from certigraph.graphs import GRAPH_GROUP
 from certigraph.graphs.assembly import SWAPPED_KEY, method_of, operators_of, specs_of_nodes
+from certigraph.graphs.results import RESULT
 from certigraph.nodes.conversations import rounds_in, steps_of
 from certigraph.nodes.made_calls import MadeCalls, find_unique
 from certigraph.nodes.message_gates import records_of
@@ -215,7 +216,7 @@ def differing_operators(graph: AnyGraph) -> dict[str, JsonValue]:
     """Return the specs of a graph's operators that its method by default has not, by slot."""
     method = method_module(graph)
     usual = operators_of(method.graph) if method else {}
-    return {slot: spec for slot, spec in specs_of_nodes(graph).items() if spec != usual.get(slot)}
+    return {slot: spec for slot, spec in specs_of_nodes(graph.builder).items() if spec != usual.get(slot)}
 
 
 def own_operators_of(graph: AnyGraph) -> dict[str, JsonValue]:
@@ -388,8 +389,8 @@ def meter_own_nodes(graph: AnyGraph, budget: Budget, spent: Callable[[], Spent])
 
 
 def own_nodes_of(graph: AnyGraph) -> set[str]:
-    """Return the names of a graph's nodes that are not slots."""
-    return graph.builder.nodes.keys() - set(slots_of(graph))
+    """Return the names of a graph's nodes that are neither slots nor certigraph's last node."""
+    return graph.builder.nodes.keys() - {*slots_of(graph), RESULT}
 
 
 def _has_slots(graph: object) -> bool:

@@ -31,8 +31,8 @@ from certigraph.adapters.redaction import redact_record
 from certigraph.adapters.tools.world import Tools, check_script
 from certigraph.adapters.trajectories import TRAJECTORY_FILE, read_trajectory
 from certigraph.graphs.agent import AgentGraph
-from certigraph.graphs.assembly import method_of, operators_of
-from certigraph.graphs.operator_names import name_generic_operators, name_running_operators
+from certigraph.graphs.assembly import method_of, operators_of, running_operators_of
+from certigraph.graphs.operator_names import name_generic_operators
 from certigraph.runtime.agent_runs import (
     chat_model_of,
     check_same_agent,
@@ -179,7 +179,7 @@ async def arun(
         run_id=folder.name,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         graph=compiled.name,
-        operators=name_running_operators(compiled, chosen, live),
+        operators=running_operators_of(compiled, chosen, live),
         task=chosen,
         context={**shareable_context(context), **({"model": OWN_MODEL} if is_outside_agent(compiled) else {})},
         versions={**current_versions(), **reranker_versions(operators)},
