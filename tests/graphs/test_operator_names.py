@@ -49,11 +49,11 @@ def test_a_graph_is_built_again_from_the_names_that_ran(graph: str):
         task = Task(benchmark=name, id="banking/user_task_0")  # the form of ids where tasks have tools of their own
         named = running_operators_of(built, task, live)
         generic = name_generic_operators(named, name)
-        # arguments of an operator that the benchmark replaces have no effect, and are not in the header
-        assert names_of(generic) == names_of(operators_of(built))
-        again = operators_of(rebuild_graph(graph, generic))
+        # an operator that the benchmark replaces has no effect: the header has neither its arguments nor its own name
+        others = {slot: getattr(one, "replaced_by", ()) for slot, one in built.builder.operators.items()}
+        usual = names_of(operators_of(built))
+        assert all(name in (usual[slot], *others.get(slot, ())) for slot, name in names_of(generic).items())
         assert running_operators_of(rebuild_graph(graph, generic), task, live) == named
-        assert names_of(again) == names_of(operators_of(built))
 
 
 def test_an_operator_that_no_benchmark_replaces_keeps_its_name():

@@ -218,7 +218,7 @@ def test_a_line_that_was_not_written_completely_is_dropped(tmp_path: Path):
 @pytest.mark.slow
 def test_after_kills_every_call_names_the_line_with_its_prompt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
-    case = Case("sdp", "blocksworld", "4-0", calls=40, keep_prompts=True)
+    case = Case("sdp:paper", "blocksworld", "4-0", calls=40, keep_prompts=True)
     with misbehaving_endpoint(delay=0.03) as server:
         for _ in range(3):
             assert carry_until_killed(case, server, tmp_path, server.count + 3)

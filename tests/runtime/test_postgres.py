@@ -128,7 +128,7 @@ def test_graphs_inside_nodes_go_on_where_they_were(used: Server, tmp_path: Path)
 
 @pytest.mark.slow
 def test_what_was_written_after_the_latest_checkpoint_is_forgotten_and_nothing_else(used: Server, tmp_path: Path):
-    thread = begun("sdp", tmp_path).folder.name
+    thread = begun("sdp:paper", tmp_path).folder.name
     latest = "checkpoint_id = (SELECT max(checkpoint_id) FROM checkpoints c WHERE c.thread_id = w.thread_id)"
     statement = f"SELECT count(*) FILTER (WHERE {latest}), count(*) FROM checkpoint_writes w WHERE thread_id = %s"
     [(late, all_before)] = used.sql(statement, thread)
@@ -217,7 +217,7 @@ def test_a_run_on_a_server_is_not_gone_on_with_where_none_is_named(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv(VARIABLE, server.url)
-    stopped = begun("sdp", tmp_path)
+    stopped = begun("sdp:paper", tmp_path)
     before = (stopped.folder / "trajectory.jsonl").read_bytes()
     monkeypatch.delenv(VARIABLE)
     with pytest.raises(Fault, match="export CERTIGRAPH_POSTGRES=postgresql://") as refused:

@@ -36,7 +36,7 @@ run("sdp:paper", "blocksworld", sys.argv[1], context=Context(model="simulated"),
 """
 
 
-def played(task: str, out: Path, model: str = "simulated", graph: Any = "sdp", **more: Any) -> Result:
+def played(task: str, out: Path, model: str = "simulated", graph: Any = "sdp:paper", **more: Any) -> Result:
     return run(graph, "blocksworld", task, context=Context(model=model, **more), out=out)
 
 
@@ -109,7 +109,7 @@ def test_a_run_that_was_killed_goes_on_with_the_same_draws(tmp_path: Path):
 def test_variants_share_their_draws_until_they_part(tmp_path: Path):
     parted = 0
     for task in TASKS:
-        ended, actions = did(played(task, tmp_path, graph=sdp.build(replan=give_up)))
+        ended, actions = did(played(task, tmp_path, graph=sdp.build(**sdp.PAPER, replan=give_up)))
         _, replanned = did(played(task, tmp_path))
         assert replanned[: len(actions)] == actions
         parted += ended == "gave_up" and len(replanned) > len(actions)
@@ -193,7 +193,7 @@ def test_the_share_of_exhausted_targets_is_the_error_rate_to_the_number_of_attem
         model = f"simulated:propose=0,act={rate},accept=0,reject=0,seed={seed}"
         limits = Buttons.limits.model_copy(update={"attempts": attempts})
         context = Context(model=model, benchmark=Buttons(), limits=limits, budget=Budget(calls=10**6, seconds=10**6))
-        state = sdp.build().invoke({"task": TASK}, {"recursion_limit": 10**5}, context=context)
+        state = sdp.build(**sdp.PAPER).invoke({"task": TASK}, {"recursion_limit": 10**5}, context=context)
         assert {attempt.action.text == INVALID_ACTION for attempt in state["attempts"]} == {True, False}
         exhausted += failed_whole(state["attempts"], attempts)
         met += len(state["certificates"])

@@ -64,7 +64,7 @@ def test_a_run_is_a_tree_of_its_nodes_and_their_model_calls(exporter, graph, tmp
     result = run(graph, out=tmp_path)
     spans = Spans(exporter)
     assert [root.name for root in spans.roots] == [graph]
-    assert [node.name for node in spans.nodes] == [event.node for event in result.trajectory.events]
+    assert [node.name for node in spans.nodes] == [*(event.node for event in result.trajectory.events), "result"]
     values = [spans.parent(span).name for span in spans.of("LLM")]
     assert values == [event.node for event in result.trajectory.events for _ in event.calls]
     assert (spans.tokens("prompt"), spans.tokens("completion")) == (
@@ -83,10 +83,10 @@ def by_ainvoke(graph):
 
 @pytest.mark.parametrize("call", [by_invoke, by_ainvoke])
 def test_a_graph_that_is_invoked_traces_the_same(exporter, call):
-    state = call(build_graph("sdp"))
+    state = call(build_graph("sdp:paper"))
     spans = Spans(exporter)
     assert [root.name for root in spans.roots] == ["sdp"]
-    assert [node.name for node in spans.nodes] == [usage.node for usage in state["usage"]]
+    assert [node.name for node in spans.nodes] == [*(usage.node for usage in state["usage"]), "result"]
     assert {spans.parent(span).name for span in spans.of("LLM")} == {"propose", "realize", "validate"}
     assert spans.tokens("prompt") == sum(usage.input_tokens for usage in state["usage"])
 
@@ -113,7 +113,7 @@ def test_every_try_and_the_failed_node_are_seen(exporter, tmp_path):
 
 
 def test_a_resumed_run_is_a_second_tree(exporter, tmp_path):
-    stopped = run("sdp", out=tmp_path, context=Context(budget=Budget(calls=5)))
+    stopped = run("sdp:paper", out=tmp_path, context=Context(budget=Budget(calls=5)))
     result = resume(stopped.folder, budget=Budget(calls=100))
     spans = Spans(exporter)
     assert [root.name for root in spans.roots] == ["sdp", "sdp"]
