@@ -16,8 +16,8 @@ def without_result(state: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in state.items() if key not in RESULT_KEYS}
 
 
-def checkpointed(folder: Path) -> dict[str, Any]:
-    """The latest state in the checkpoints of a run of SDP."""
+def checkpointed(folder: Path, method: Any = sdp) -> dict[str, Any]:
+    """The latest state in the checkpoints of a run; the method is the module of its graph."""
     with SqliteSaver.from_conn_string(str(folder / "checkpoints.sqlite")) as saver:
         saver.serde = serializer()
-        return without_result(sdp.build(saver).get_state({"configurable": {"thread_id": folder.name}}).values)
+        return without_result(method.build(saver).get_state({"configurable": {"thread_id": folder.name}}).values)

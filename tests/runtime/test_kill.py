@@ -22,7 +22,6 @@ from helpers.worlds.scripted_benchmark import SlowScript
 from helpers.worlds.study_world import Riddles
 from helpers.worlds.task_graphs import Jobs, SerialJobs, SlowModel
 from helpers.worlds.watched_blocks import RATING, describe_goal_as_model, extract_as_model
-from langgraph.checkpoint.sqlite import SqliteSaver
 
 from certigraph import benchmarks as registered
 from certigraph.adapters.protocols import Budget, Context, Limits
@@ -32,7 +31,7 @@ from certigraph.graphs import mcts, react_reward, tdp
 from certigraph.nodes.lookahead import listed
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
-from certigraph.state.trajectory import Event, Trajectory, serializer
+from certigraph.state.trajectory import Event, Trajectory
 
 # Runs whose process dies: resumed, they certify what an uninterrupted run certifies.
 
@@ -288,12 +287,6 @@ def executions(trajectory: Trajectory) -> dict[str, list[tuple[int, str]]]:
     return found
 
 
-def checkpointed_tdp(folder: Path) -> dict[str, Any]:
-    with SqliteSaver.from_conn_string(str(folder / "checkpoints.sqlite")) as saver:
-        saver.serde = serializer()
-        return tdp.build(saver).get_state({"configurable": {"thread_id": folder.name}}).values
-
-
 def costs(state: Any) -> list[tuple[str, int, int, float]]:
     return sorted((u.node, u.calls, u.input_tokens, u.seconds) for u in state["usage"])
 
@@ -302,7 +295,7 @@ def assert_as_if_nothing_happened_tdp(result: Result, whole: Result) -> None:
     assert (result.ending, result.scores) == (whole.ending, whole.scores)
     assert comparable_state(result.state) == comparable_state(whole.state)
     assert executions(result.trajectory) == executions(whole.trajectory)
-    kept = checkpointed_tdp(result.folder)
+    kept = checkpointed(result.folder, tdp)
     assert comparable_state(kept) == comparable_state(result.state)
     assert costs(kept) == costs(result.state)
     assert kept["spent"].calls == result.state["spent"].calls == whole.usage.calls
