@@ -211,7 +211,7 @@ def benchmark_of(task: Task, runtime: Runtime[Context]) -> Benchmark:
     context = context_of(runtime)
     given = context.benchmark
     name = given if isinstance(given, str) else task.benchmark
-    found = live_benchmark(context) or _find_benchmark(name, context.data, import_own=_may_import(name))
+    found = live_benchmark(context) or _find_benchmark(name, context.data, import_own=may_import(name))
     return complete_benchmark(found.for_task(task))
 
 
@@ -225,8 +225,8 @@ IMPORTS_VARIABLE = "CERTIGRAPH_IMPORTS"
 """Environment variable with the modules, separated by commas, that may be imported because a task's JSON names them."""
 
 
-def _may_import(name: str) -> bool:
-    """Return whether the module of a benchmark that a graph's input names may be imported.
+def may_import(name: str) -> bool:
+    """Return whether the module of a benchmark or an operator that a graph's input names may be imported.
 
     The input may come from a client of a server. Entry points are installed by whoever runs the process, which is
     consent enough; other modules must be listed.

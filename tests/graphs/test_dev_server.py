@@ -14,7 +14,7 @@ from helpers.processes.java_processes import java_processes, wait_until, watch_j
 from helpers.servers import dev_server
 from helpers.servers.dev_server import LOG, json_of, new_thread, serving
 
-from certigraph.runtime.registry import GRAPHS, REWARD_GRAPHS, SEARCH_GRAPHS
+from certigraph.runtime.registry import GRAPHS, REWARD_GRAPHS, SEARCH_GRAPHS, graph_slots
 
 pytestmark = pytest.mark.slow
 
@@ -27,6 +27,7 @@ GRAPH_INPUTS = {**dict.fromkeys(SEARCH_GRAPHS, QUESTION), **dict.fromkeys(REWARD
 
 KINDS = ("sdp", "tdp", "step", "react", "mcts", "clin", "plan_and_act", "pbai", "hypotheses", "statefactory")
 """Graphs that differ in their state or in how they run."""
+PASSING = {"validate": "always_pass"}
 OWN = "own"
 """A graph of a user's own, which is served with ours."""
 
@@ -78,9 +79,11 @@ def test_a_graph_has_its_description_its_forms_and_a_drawing_with_named_edges(gr
     assert named and None not in named
     schemas = json_of(server.get(f"/assistants/{assistant(server, graph)}/schemas"))
     form = schemas["context_schema"]["properties"]
-    assert set(form) == {"model", "roles", "window", "budget", "limits", "trial"}
+    assert set(form) == {"swaps", "benchmark", "model", "roles", "window", "budget", "limits", "trial"}
     assert form["model"]["default"] == "scripted:expert"
+    assert set(form["swaps"]["properties"]) == {*graph_slots(graph)}
     assert set(schemas["input_schema"]["properties"]) == {"task"}
+    assert all(example["task"]["id"] for example in schemas["input_schema"]["examples"])
 
 
 def test_the_graph_inside_a_node_is_drawn_with_xray(server: httpx.Client):
@@ -100,6 +103,9 @@ def test_a_graph_runs_to_its_end_and_once_more_on_the_same_thread(graph: str, se
     first = finished(server, thread, assistant_id=graph, input=task)
     again = finished(server, thread, assistant_id=graph, input=task)
     assert first["observation"]["done"]
+    assert first["ending"] == again["ending"] in ("goal", "world_ended")
+    assert first["scores"]["value"] > 0.7
+    assert {"reset", "act"} & first["operators"].keys()
     assert again["history"] == first["history"]
     kept = json_of(server.get(f"/threads/{thread}/state"))["values"]
     assert kept["history"] == first["history"]
@@ -133,13 +139,83 @@ def test_the_context_form_takes_hold(server: httpx.Client):
     assert spent["__error__"]["error"] == "LimitReached"
 
 
-@pytest.mark.parametrize("graph", ["react", "sdp"])
-def test_a_client_names_no_file_or_folder_of_the_server(graph: str, server: httpx.Client, tmp_path: Path):
-    (tmp_path / "blocksworld").mkdir()  # as data it would be read, and has no tasks
-    context = {"cache": str(tmp_path / "cache"), "data": str(tmp_path), "memory": "x", "faults": "crash=1"}
-    state = finished(server, new_thread(server), assistant_id=graph, context=context)
-    assert state["observation"]["solved"]
-    assert not (tmp_path / "cache").exists()
+SIMULATED = {"model": "simulated:act=0.3,seed=2"}
+SIX = {"task": {"benchmark": "blocksworld", "id": "6-2"}}
+
+
+def created(server: httpx.Client, graph: str, **context: Any) -> str:
+    """The id of a new assistant."""
+    body = {"graph_id": graph, "name": graph, "context": context}
+    return str(json_of(server.post("/assistants", json=body))["assistant_id"])
+
+
+def drawn_operators(server: httpx.Client, assistant_id: str) -> dict[str, str]:
+    drawing = json_of(server.get(f"/assistants/{assistant_id}/graph"))
+    return {one["id"]: one["metadata"]["operator"]["name"] for one in drawing["nodes"] if "metadata" in one}
+
+
+def refused(server: httpx.Client, assistant_id: str, **run: Any) -> str:
+    """The one line with which a run is refused; nothing of the thread is lost by it."""
+    thread = new_thread(server)
+    body = {"input": TASK, "assistant_id": assistant_id, **run}
+    found = json_of(server.post(f"/threads/{thread}/runs/wait", json=body))["__error__"]["message"]
+    assert "\n" not in found
+    assert not json_of(server.get(f"/threads/{thread}/state"))["values"]
+    return str(found)
+
+
+def test_an_assistant_is_an_ablation(server: httpx.Client):
+    usual, ablated = created(server, "sdp", **SIMULATED), created(server, "sdp", swaps=PASSING, **SIMULATED)
+    ends = {name: finished(server, new_thread(server), assistant_id=name, input=SIX) for name in (usual, ablated)}
+    assert [end["scores"]["value"] for end in ends.values()] == [1.0, 0.0]
+    assert [end["operators"]["validate"] for end in ends.values()] == ["validate", "always_pass"]
+    assert [drawn_operators(server, name)["validate"] for name in ends] == ["validate", "always_pass"]
+
+
+def test_an_optional_operator_with_arguments_is_drawn_and_its_benchmark_named_once(server: httpx.Client):
+    gate = {"gate": "exhaustion_gate:patience=1"}
+    gated = created(server, "cot", swaps=gate, benchmark="blocksworld", model="scripted:first")
+    assert "gate" in drawn_operators(server, gated)
+    state = finished(server, new_thread(server), assistant_id=gated, input={"task": {"id": "4-0"}})
+    assert state["operators"]["gate"] == gate["gate"]
+
+
+@pytest.mark.parametrize("key", ["nonsense", "cache", "data", "memory", "faults"])
+def test_a_key_that_a_client_may_not_set_is_refused(key: str, server: httpx.Client, tmp_path: Path):
+    found = refused(server, created(server, "react", **{key: str(tmp_path / "x")}))
+    assert found.startswith(f"no key '{key}' in an assistant's configuration")
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("swap", "expected"),
+    [
+        ({"validat": "always_pass"}, "no operator slot 'validat'"),
+        ({"validate": "allways_pass"}, "unknown operator 'allways_pass'"),
+        ({"validate": "give_up"}, "give_up is an operator of replan"),
+        ({"validate": "os:abort"}, "CERTIGRAPH_IMPORTS"),
+        ({"validate": "capped:depth=x,y"}, "depth"),
+        ({"realize": "retrieving:rerank=../weights"}, "names no file"),
+        ({"validate": 1}, "is not the name of an operator"),
+    ],
+)
+def test_an_operator_that_does_not_fit_is_refused_where_it_is_drawn_and_where_it_runs(
+    swap: dict[str, Any], expected: str, server: httpx.Client
+):
+    wrong = created(server, "sdp", swaps=swap)
+    answered = server.get(f"/assistants/{wrong}/graph")
+    assert (answered.status_code, expected in answered.json()["detail"]) == (422, True)
+    assert expected in refused(server, wrong)
+
+
+def test_a_graph_that_cannot_run_on_a_benchmark_says_so(server: httpx.Client):
+    assert "pbai searches for an answer, and blocksworld takes none" in refused(server, "pbai")
+
+
+def test_a_model_without_a_key_is_refused_in_one_line(server: httpx.Client):
+    body = {"input": TASK, "assistant_id": "react", "context": {"model": "openai:gpt-4o"}}
+    found = json_of(server.post(f"/threads/{new_thread(server)}/runs/wait", json=body))["__error__"]["message"]
+    assert "OPENAI_API_KEY" in found and "\n" not in found
 
 
 @pytest.mark.parametrize("model", ["local:/etc/passwd", "local:http://127.0.0.1/x.gguf", "local:../x", "local:~/x"])
