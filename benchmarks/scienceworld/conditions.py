@@ -151,7 +151,7 @@ _SINGLE = re.compile(
 _SEVERAL = re.compile(
     rf"acetic acid|almond|apple|(?:apple|orange) juice|apricot|ash|avocado|banana|bowl|bread|caesium|cashew|cherry|"
     rf"(?:ceramic|glass|tin|wood) cup|chair|chocolate|desk|drawer|flour|flower|gallium|garlic|grapefruit|ice|ice cream|"
-    rf"jug|lead|lemon|marshmallow|mercury|metal pot|mixed nuts|orange|pea|peach|peanut|pear|potato|rust|sink|smores|"
+    rf"jug|lead|lemon|marshmallow|mercury|metal pot|mixed nuts|orange|peach|peanut|pear|potato|rust|sink|smores|"
     rf"soap|soil|"
     rf"sodium|sodium (?:acetate|bicarbonate|chloride)|steam|stopwatch|sugar|table|tin|unknown substance [a-z]|water|"
     rf"(?:salt|soapy|sugar) water|wood|{_COLOUR}(?:-{_COLOUR})? paint|{_ANIMAL}(?: egg| pupa)?|caterpillar|tadpole|"
