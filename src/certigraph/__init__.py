@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from certigraph.nodes.verification import averify as averify
     from certigraph.nodes.verification import verify as verify
     from certigraph.nodes.wrapped_tools import once as once
+    from certigraph.runtime.descriptions import describe as describe
     from certigraph.runtime.report import write_report as write_report
     from certigraph.runtime.result import Result as Result
     from certigraph.runtime.result import RunFailed as RunFailed
@@ -153,6 +154,7 @@ PUBLIC_NAMES = {
     ),
     "nodes.wrapped_tools": ("once",),
     "benchmarks.ask": ("ask",),
+    "runtime.descriptions": ("describe",),
     "runtime.report": ("write_report",),
     "runtime.result": (
         "Result",

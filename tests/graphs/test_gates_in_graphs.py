@@ -82,10 +82,10 @@ def test_a_gate_ends_a_run_that_stalls_and_nothing_is_asked_afterwards(graph: st
     result = stalled(graph, "exhaustion_gate", tmp_path)
     events, branches = list(result.trajectory.events), result.state.get("branches", [])
     fired = [n for n, event in enumerate(events) if (event.update or {}).get("stagnation", {}).get("stop")]
-    asked = [event.node for event in events[fired[0] :] if event.calls] if fired else []
+    calling = [event.node for event in events[fired[0] :] if event.calls] if fired else []
     assert result.ending == "exhausted"
     assert fired or {branch.rounds for branch in branches} == {3}, "a search inside a node"
-    assert set(asked) <= {"answer"}
+    assert set(calling) <= {"answer"}
 
 
 @pytest.mark.slow

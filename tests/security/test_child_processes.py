@@ -12,7 +12,7 @@ from langchain_core.runnables.graph import Graph
 
 from certigraph.adapters.processes import PASSED_VARIABLES, child_environment
 from certigraph.adapters.redaction import ADDRESS_VARIABLES, KEY_VARIABLES
-from certigraph.cli.drawings import draw_png
+from certigraph.runtime.drawings import draw_png
 
 OWN_WORKERS = {
     "adapters/own_modules.py": "rate actions, also by models that want a key, and read recorded runs",

@@ -29,7 +29,7 @@ MODULES = {"subprocess", "pickle", "marshal", "shelve", "dill", "joblib", "cloud
 
 ALLOWED = {
     "benchmarks/scienceworld/simulator.py": "starts ScienceWorld's JVM",
-    "cli/drawings.py": "calls Graphviz, without a shell, on a drawing of a graph",
+    "runtime/drawings.py": "calls Graphviz, without a shell, on a drawing of a graph",
     "evaluation/worker_processes.py": "starts Python, on code of its own, to execute runs",
     "benchmarks/textworld/world.py": "has TextWorld start Inform 7's compilers, without a shell, on games made here",
     "evaluation/sweep.py": "reads YAML by a subclass of BaseLoader, which makes texts, lists and dicts alone",

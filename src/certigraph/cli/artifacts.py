@@ -37,7 +37,7 @@ def graph_command(
     png: Annotated[Path | None, typer.Option(help="Write a PNG instead of printing Mermaid.")] = None,
 ) -> None:
     """Draw a graph, including the graphs inside its nodes: as Mermaid text, or as PNG if Graphviz is installed."""
-    from certigraph.cli.drawings import draw_png
+    from certigraph.runtime.drawings import draw_png
     from certigraph.runtime.registry import build_graph, parse_swap
 
     built = build_graph(graph, dict(map(parse_swap, swap or [])))

@@ -1,4 +1,4 @@
-"""Drawings of graphs as PNG files, made by Graphviz."""
+"""Drawings of graphs as PNG files and SVG pictures, made by Graphviz."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ DOT_STYLE = (
 """Default attributes of nodes and edges, in Graphviz's DOT language."""
 
 DRAWING_PROGRAMS = ("dot", "graphviz-pure")
-"""Graphviz programs that draw a PNG, in order of preference."""
+"""Graphviz programs, in order of preference."""
 
 
 def draw_png(drawing: Graph, path: Path) -> Path:
@@ -27,18 +27,33 @@ def draw_png(drawing: Graph, path: Path) -> Path:
     Raises:
         Fault: no Graphviz program is installed, or the program failed.
     """
+    _draw(drawing, "-Tpng", "-o", str(path))
+    return path
+
+
+def draw_svg(drawing: Graph) -> str:
+    """Return the drawing of a graph as an SVG element.
+
+    Raises:
+        Fault: as `draw_png`.
+    """
+    text = _draw(drawing, "-Tsvg")
+    return text[text.index("<svg") :]
+
+
+def _draw(drawing: Graph, *options: str) -> str:
     # programs of installed packages lie in the environment's folder, which need not be on the PATH
     folders = os.pathsep.join([os.environ.get("PATH", os.defpath), sysconfig.get_path("scripts")])
     program = next(filter(None, (shutil.which(name, path=folders) for name in DRAWING_PROGRAMS)), None)
     if program is None:
-        raise Fault("data", "a PNG needs Graphviz: pip install 'certigraph[draw]', or install your system's graphviz")
+        raise Fault("data", "a drawing needs Graphviz: pip install 'certigraph[draw]', or your system's graphviz")
     result = subprocess.run(
-        [program, "-Tpng", "-o", str(path)],
+        [program, *options],
         input=dot_source(drawing), text=True, capture_output=True, check=False, env=child_environment(),
     )  # fmt: skip
     if result.returncode:
-        raise Fault("data", f"{program} could not draw {path}: {result.stderr[:200]}")
-    return path
+        raise Fault("data", f"{program} could not draw {' '.join(options)}: {result.stderr[:200]}")
+    return result.stdout
 
 
 def dot_source(drawing: Graph) -> str:
