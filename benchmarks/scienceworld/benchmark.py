@@ -195,12 +195,17 @@ class ScienceWorldBenchmark(Benchmark):
     def is_ready(self, action: str, view: str) -> bool:
         """Return whether an action may be taken without a look: not a focus on what the view shows by another name.
 
-        A wrong focus ends everything.
+        A wrong focus ends everything. The name may say where the thing is, if a rule finds it there.
         """
         named = action
         for listed, substance in self.shown_names(view).items():
             named = named.replace(listed, substance)
-        return not is_focus(action) or is_in_view(named, view)
+        if not is_focus(action) or is_in_view(named, view):
+            return True
+        focus, _, place = named.rpartition(" in ")
+        is_there = f"The {focus.lower().removeprefix('focus on ')} is in the {place}."
+        decision = decide_condition(is_there, Observation(text=""), view) if focus else None
+        return decision is not None and decision.holds and is_in_view(focus, view)
 
     def likely_meanings(self, written: str, options: Sequence[str]) -> Sequence[str]:
         """Return the options without those that pick up what is carried already, which would change nothing."""

@@ -410,7 +410,16 @@ def test_a_connection_corrects_no_name_in_other_actions():
     assert [one.text for one in taken["upcoming"]] == chain
 
 
-WATER = f"{VIEW}\na metal pot (containing a substance called water)\nA aluminum foil"
+WATER = """This room is called the kitchen. In it, you see:
+an orange
+a seed jar
+a metal pot (containing a substance called water)
+A aluminum foil
+a flower pot 5 (containing soil)
+a flower pot 6 (containing a apple tree in the adult stage, soil)
+In your inventory, you see:
+a thermometer, currently reading a temperature of 10 degrees celsius
+Rooms seen: kitchen, hallway"""
 
 
 @pytest.mark.parametrize(
@@ -422,6 +431,11 @@ WATER = f"{VIEW}\na metal pot (containing a substance called water)\nA aluminum 
         ("focus on aluminum foil", True),  # shown as "A aluminum foil", by its name
         ("focus on water", True),
         ("focus on substance in metal pot", True),
+        ("focus on thermometer in inventory", True),
+        ("focus on orange in inventory", False),
+        ("focus on apple tree in the adult stage in flower pot 6", True),
+        ("focus on apple tree in the seedling stage in flower pot 6", False),
+        ("focus on apple tree in the adult stage in flower pot 5", False),
         ("pick up pear", True),
     ],
 )
