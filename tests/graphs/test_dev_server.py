@@ -12,7 +12,7 @@ import pytest
 from helpers.files.installed_package import INSTALLED, WORLD
 from helpers.processes.java_processes import java_processes, wait_until, watch_java_processes
 from helpers.servers import dev_server
-from helpers.servers.dev_server import LOG, json_of, new_thread, serving
+from helpers.servers.dev_server import LOG, PROCESS, json_of, new_thread, serving
 
 from certigraph.runtime.registry import GRAPHS, REWARD_GRAPHS, SEARCH_GRAPHS, graph_slots
 
@@ -277,11 +277,12 @@ def test_a_world_of_ones_own_is_named_by_the_task(graph: str, world: str, server
 
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
-def test_a_finished_run_leaves_no_jvm_in_the_server(server: httpx.Client):
+def test_a_finished_run_leaves_no_jvm_in_the_server(server: httpx.Client, log: Path):
     task = {"benchmark": "scienceworld", "id": "find-non-living-thing:0"}
-    with watch_java_processes() as seen:
+    process = int(log.with_name(PROCESS).read_text())
+    with watch_java_processes(process) as seen:
         for _ in range(2):
             state = finished(server, new_thread(server), assistant_id="sdp", input={"task": task})
             assert state["observation"]["solved"]
-            assert wait_until(lambda: not java_processes()), "the server is a child of this process"
+            assert wait_until(lambda: not java_processes(process))
     assert max(seen) == 1

@@ -31,13 +31,13 @@ def _descends(pid: int, root: int, parents: dict[int, tuple[str, int]]) -> bool:
 
 
 @contextmanager
-def watch_java_processes() -> Iterator[list[int]]:
-    """A list to which the number of JVMs is added every 50 ms inside the block."""
+def watch_java_processes(of: int | None = None) -> Iterator[list[int]]:
+    """A list to which the number of JVMs, as `java_processes` finds them, is added every 50 ms inside the block."""
     seen, over = list[int](), threading.Event()
 
     def watch() -> None:
         while not over.wait(0.05):
-            seen.append(len(java_processes()))
+            seen.append(len(java_processes(of)))
 
     watcher = threading.Thread(target=watch)
     watcher.start()

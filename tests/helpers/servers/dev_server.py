@@ -19,8 +19,8 @@ LANGGRAPH = Path(sys.executable).with_name("langgraph")
 READY_WITHIN = 120
 """Seconds; about 10 are usual."""
 
-LOG = "server.log"
-"""File in the server's folder to which it writes."""
+LOG, PROCESS = "server.log", "server.pid"
+"""Files in the server's folder: what it writes, and the id of its process."""
 
 
 @contextmanager
@@ -36,6 +36,7 @@ def serving(folder: Path, variables: Mapping[str, str]) -> Iterator[httpx.Client
         log.open("w") as output,
         subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=output) as process,
     ):
+        (folder / PROCESS).write_text(str(process.pid))
         client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
         try:
             await_ready(client, process, log)
