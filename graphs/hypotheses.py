@@ -30,9 +30,9 @@ from certigraph.nodes.world import act, reset
 from certigraph.state.endings import Fault, LimitReached, UnknownName
 from certigraph.state.records import Action
 from certigraph.state.run import FINISH, ReActState, RunInput, belief_of
+from certigraph.state.run import world_ending as ending
 from certigraph.state.search import ExploreView, explore_views, search_ending
 from certigraph.state.search import HypothesesState as State
-from certigraph.state.search import hypotheses_ending as ending
 
 __all__ = ["State", "build", "ending", "graph"]
 

@@ -388,7 +388,8 @@ def create_node(slot: Slot, operator: Any) -> RunnableCallable:
             report_usage(UsageReport(step, usage, meter.records, place, update))
             if reached:
                 reached.usage = usage
-        no_result = {"ending": "", "ending_reason": "", "scores": None} if slot.starts_run else {}
+        is_again = slot.starts_run and state.get("ending")  # the thread's run before has a result
+        no_result = {"ending": "", "ending_reason": "", "scores": None} if is_again else {}
         complete = {**no_result, **update, **_usage_update(slot, update, usage)}
         return [complete, *commands] if commands else complete
 

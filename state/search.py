@@ -407,13 +407,6 @@ class HypothesesState(RunState, total=False):
     branches: Log[Branch]
 
 
-def hypotheses_ending(state: HypothesesState) -> str:
-    """Return `exhausted` if a gate ended every search, whatever answer was then given; else the world's ending."""
-    branches = state.get("branches", ())
-    is_exhausted = branches and all(branch.ending == EXHAUSTED for branch in branches)
-    return EXHAUSTED if is_exhausted else world_ending(state)
-
-
 class HypothesiseView(TypedDict):
     """View of the operator that writes hypotheses: the task alone, because nothing has been searched yet."""
 

@@ -77,13 +77,19 @@ def stalled(graph: str, gate: str, folder: Path) -> Result:
     return run(build_graph(graph, {"gate": parse_spec(gate)}), world, context=context, out=folder)
 
 
+def endings_of(result: Result) -> set[str]:
+    """The ending of a run; of parallel searches those of the searches, whose answers are joined then."""
+    branches = result.state.get("branches", [])
+    return {branch.ending for branch in branches} if branches else {result.ending}
+
+
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_a_gate_ends_a_run_that_stalls_and_nothing_is_asked_afterwards(graph: str, tmp_path: Path):
     result = stalled(graph, "exhaustion_gate", tmp_path)
     events, branches = list(result.trajectory.events), result.state.get("branches", [])
     fired = [n for n, event in enumerate(events) if (event.update or {}).get("stagnation", {}).get("stop")]
     calling = [event.node for event in events[fired[0] :] if event.calls] if fired else []
-    assert result.ending == "exhausted"
+    assert endings_of(result) == {"exhausted"}
     assert fired or {branch.rounds for branch in branches} == {3}, "a search inside a node"
     assert set(calling) <= {"answer"}
 
@@ -92,7 +98,7 @@ def test_a_gate_ends_a_run_that_stalls_and_nothing_is_asked_afterwards(graph: st
 @pytest.mark.parametrize("gate", GATES)
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_every_gate_of_the_paper_fits_every_graph(graph: str, gate: str, tmp_path: Path):
-    assert stalled(graph, gate, tmp_path).ending == "exhausted"
+    assert endings_of(stalled(graph, gate, tmp_path)) == {"exhausted"}
 
 
 @pytest.mark.parametrize("graph", GRAPHS)

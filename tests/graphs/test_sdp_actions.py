@@ -438,8 +438,8 @@ def test_the_length_of_chains_is_an_argument(ahead: int):
     scripted_model = ScriptedModel(["p"], [{**act("wait"), "brings": 1}], [verdict(2)])
     run(scripted_model, realize=realize(ahead=ahead))
     assert scripted_model.forms["action"]["properties"].get("then", {}).get("maxItems", 0) == ahead
-    for asked in ("action", "conditions"):
-        assert ("until" in scripted_model.forms[asked]["properties"]) == bool(ahead), "one action is not repeated"
+    for form in ("action", "conditions"):
+        assert ("until" in scripted_model.forms[form]["properties"]) == bool(ahead), "one action is not repeated"
 
 
 def test_after_the_end_of_the_world_nobody_is_asked():
