@@ -37,7 +37,7 @@ def test_a_climb_that_fails_gives_no_figures(monkeypatch: pytest.MonkeyPatch):
 def test_checkpoints_grow_linearly():
     short, long = measure_checkpoints(RUNGS), measure_checkpoints(2 * RUNGS)
     assert long["supersteps"] == 2 * short["supersteps"] - 2
-    each = [sizes["payload"] / sizes["supersteps"] for sizes in (short, long)]
+    each = [sizes["payload"] / (sizes["supersteps"] + 1) for sizes in (short, long)]  # the node `result` too
     assert each[1] < min(1.2 * each[0], 4_000)
     assert long["file"] >= long["payload"]
 
