@@ -14,7 +14,7 @@ from certigraph.graphs.assembly import operators_of, running_operators_of
 from certigraph.graphs.catalogue import OPERATORS
 from certigraph.graphs.operator_names import benchmark_operators, name_generic_operators
 from certigraph.nodes.tool_choices import operators_for
-from certigraph.runtime.registry import GRAPHS, build_graph, parse_swap, rebuild_graph
+from certigraph.runtime.registry import GRAPHS, build_graph, header_swaps, parse_swap, rebuild_graph
 from certigraph.runtime.run import run
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Task
@@ -37,6 +37,7 @@ def test_the_header_has_the_operators_that_ran(benchmark: str, names: dict[str, 
     result = run("sdp", benchmark, context=Context(), out=tmp_path)
     header = result.trajectory.header
     assert names_of(header.operators).items() >= names.items()
+    assert header_swaps(header) == {}, "the benchmark's own operators are no swaps"
     page = write_report(result.folder).read_text(encoding="utf-8")
     assert all(name in page for name in benchmark_operators(header.operators, header.task.benchmark).values())
 
@@ -53,7 +54,9 @@ def test_a_graph_is_built_again_from_the_names_that_ran(graph: str):
         others = {slot: getattr(one, "replaced_by", ()) for slot, one in built.builder.operators.items()}
         usual = names_of(operators_of(built))
         assert all(name in (usual[slot], *others.get(slot, ())) for slot, name in names_of(generic).items())
-        assert running_operators_of(rebuild_graph(graph, generic), task, live) == named
+        again = rebuild_graph(graph, generic)
+        assert running_operators_of(again, task, live) == named
+        assert names_of(operators_of(again)) == names_of(generic)
 
 
 def test_an_operator_that_no_benchmark_replaces_keeps_its_name():

@@ -35,7 +35,7 @@ from certigraph.adapters.retrieval.reranker import load_reranker
 from certigraph.graphs import GRAPH_GROUP
 from certigraph.graphs.assembly import operators_of, slot_names, swapped_specs
 from certigraph.graphs.catalogue import OPERATORS, known_operators, slots_by_operator
-from certigraph.graphs.operator_names import name_generic_operators
+from certigraph.graphs.operator_names import benchmark_operators, name_generic_operators
 from certigraph.nodes.slots import build_operator, spec_of
 from certigraph.nodes.specs import Spec, parse_spec
 from certigraph.runtime.files import SETTINGS_FILE
@@ -282,8 +282,19 @@ def swaps_of(name: str, operators: Mapping[str, JsonValue]) -> dict[str, Spec]:
 
 
 def header_swaps(header: Header) -> dict[str, Spec]:
-    """Return the operators of a run that are not the defaults of its graph, by slot."""
-    return swaps_of(header.graph, name_generic_operators(header.operators, header.task.benchmark))
+    """Return the operators of a run that are not the defaults of its graph, by slot.
+
+    The benchmark's own operator in place of a default one is no swap.
+    """
+    swaps = swaps_of(header.graph, name_generic_operators(header.operators, header.task.benchmark))
+    usual = graph_module(header.graph).graph.builder.operators if header.graph in GRAPHS else {}
+    own = benchmark_operators(header.operators, header.task.benchmark)
+
+    def is_usual(slot: str) -> bool:
+        replaced = getattr(usual.get(slot), "replaced_by", ())
+        return slot in own and parse_spec(own[slot]).name.rpartition(".")[2] in replaced
+
+    return {slot: spec for slot, spec in swaps.items() if not is_usual(slot)}
 
 
 def parse_swap(text: str) -> tuple[str, Spec]:
