@@ -248,6 +248,8 @@ async def _score_run(
     If a user's own graph did not act in the run's world, its recorded calls are scored, and what it left in its state.
     """
     try:
+        if method_of(graph) and isinstance(found := state.get("scores"), Scores):  # by the node `result`
+            return found, None
         live = await score_world(state, context)
         if method_of(graph):
             return best_scores(state, live), None
