@@ -44,6 +44,11 @@ def slots_by_operator() -> Mapping[str, Sequence[str]]:
     return {name: slots.split(", ") for name, slots in sorted(named)}
 
 
+def operators_for_slot(slot: str) -> list[str]:
+    """Return the names of certigraph's operators that a slot takes."""
+    return [operator for operator, slots in slots_by_operator().items() if slot in slots]
+
+
 ACTION_SLOTS = frozenset({"decide", "execute", "executor", "realize"})
 """Slots that choose an action: an operator of one of them may stand in the others, whose views may show it enough."""
 
@@ -54,12 +59,12 @@ def check_slot(slot: str, name: str) -> None:
     Raises:
         UnknownName: it does not; the message names the slots of the operator, and the operators of the slot.
     """
-    slots, known = slots_by_operator(), _slots_of(name)
+    known = _slots_of(name)
     takes = {*(known or [slot])}
     if takes & ACTION_SLOTS:
         takes |= ACTION_SLOTS
     if slot not in takes:
-        fitting = ", ".join(operator for operator, names in slots.items() if slot in names)
+        fitting = ", ".join(operators_for_slot(slot))
         own = f"; certigraph's operators of {slot} are {fitting}" if fitting else ""
         raise UnknownName(f"{slot}={name}: {name} is an operator of {' and '.join(known)}{own}")
 

@@ -72,11 +72,11 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[HypothesesOpera
     Raises:
         TypeError: a keyword names no slot, or `gate` is given together with `explore`.
     """
-    swaps: dict[str, Any] = {"explore": explore(gate=operators.get("gate")), **operators}
-    if "gate" in operators and "explore" in operators:
+    if {"gate", "explore"} <= operators.keys():
         raise TypeError("gate: give it to the searches themselves: explore=explore(gate=...)")
-    swaps.pop("gate", None)
-    builder = assemble("hypotheses", State, RunInput, SLOTS, swaps)
+    swaps: dict[str, Any] = dict(operators)
+    searching = explore(gate=swaps.pop("gate")) if "gate" in swaps else explore()
+    builder = assemble("hypotheses", State, RunInput, SLOTS, {"explore": searching, **swaps})
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "hypothesise")
     paths = {"hypothesis": "explore", "unanswered": END}

@@ -262,10 +262,8 @@ class _Climb:
         self.input: Any = {"task": ladder.tasks()[0]} if certified else initial_state(rungs)
         self.context = Context(benchmark=ladder, environment=self.world) if certified else None
         self.supersteps = SUPERSTEPS_PER_RUNG * rungs + 2 * certified  # SDP also resets and proposes
-        self.config: Any = {
-            "configurable": {"thread_id": "speed"},
-            "recursion_limit": self.supersteps + 2,
-        }  # and `result`
+        most = self.supersteps + 2  # `result` too
+        self.config: Any = {"configurable": {"thread_id": "speed"}, "recursion_limit": most}
 
     async def time_awaited(self) -> Lap:
         start = perf_counter()

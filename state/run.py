@@ -192,10 +192,6 @@ class RunState(TypedDict, total=False):
     """The operators that ran, by slot."""
 
 
-RESULT_KEYS = ("ending", "ending_reason", "scores", "operators")
-"""Keys that the last node, `result`, writes."""
-
-
 def world_ending(state: RunState) -> str:
     """Return the ending of a run without predicates, from the last observation of its world."""
     observation = state.get("observation")

@@ -152,9 +152,9 @@ _SEVERAL = re.compile(
     rf"acetic acid|almond|apple|(?:apple|orange) juice|apricot|ash|avocado|banana|bowl|bread|caesium|cashew|cherry|"
     rf"(?:ceramic|glass|tin|wood) cup|chair|chocolate|desk|drawer|flour|flower|gallium|garlic|grapefruit|ice|ice cream|"
     rf"jug|lead|lemon|marshmallow|mercury|metal pot|mixed nuts|orange|peach|peanut|pear|potato|rust|sink|smores|"
-    rf"soap|soil|"
-    rf"sodium|sodium (?:acetate|bicarbonate|chloride)|steam|stopwatch|sugar|table|tin|unknown substance [a-z]|water|"
-    rf"(?:salt|soapy|sugar) water|wood|{_COLOUR}(?:-{_COLOUR})? paint|{_ANIMAL}(?: egg| pupa)?|caterpillar|tadpole|"
+    rf"soap|soil|sodium|sodium (?:acetate|bicarbonate|chloride)|steam|stopwatch|sugar|table|tin|"
+    rf"unknown substance [a-z]|water|(?:salt|soapy|sugar) water|wood|"
+    rf"{_COLOUR}(?:-{_COLOUR})? paint|{_ANIMAL}(?: egg| pupa)?|caterpillar|tadpole|"
     rf"{_PLANT} (?:plant|seed|tree)"
 )
 """Pattern of the names that several things in the house may have."""

@@ -8,7 +8,9 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from certigraph import serializer
 from certigraph.graphs import sdp
-from certigraph.state.run import RESULT_KEYS
+
+RESULT_KEYS = ("ending", "ending_reason", "scores", "operators")
+"""Keys that the last node, `result`, writes."""
 
 
 def without_result(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ the variable CERTIGRAPH_IMPORTS lists; it names no file of the server.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph
@@ -15,7 +15,7 @@ from langgraph_sdk.runtime import ServerRuntime
 
 from certigraph.adapters.benchmarks import load_benchmark, may_import
 from certigraph.graphs.assembly import EpisodicGraph, is_input
-from certigraph.graphs.catalogue import slots_by_operator
+from certigraph.graphs.catalogue import operators_for_slot
 from certigraph.nodes.specs import Spec, parse_spec
 from certigraph.runtime.registry import (
     REWARD_GRAPHS,
@@ -42,11 +42,11 @@ REWARD_TASKS = ({"benchmark": "rewardprediction", "id": "blocksworld/3-0"},)
 
 
 class ServedGraph(EpisodicGraph):
-    """A graph of an assistant. Subclasses have the assistant's own choices."""
+    """The graph of an assistant, whose tasks are of the given benchmark where they name none."""
 
-    method_name: ClassVar[str]
-    swaps: ClassVar[Mapping[str, Spec]]
-    benchmark: ClassVar[str]
+    def __init__(self, *, method: str, benchmark: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.method, self.benchmark = method, benchmark
 
     def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: D102 - as LangGraph's
         given = self._complete_input(input)
@@ -68,7 +68,7 @@ class ServedGraph(EpisodicGraph):
             return given
         complete = {**({"benchmark": self.benchmark} if self.benchmark else {}), **task}
         if isinstance(name := complete.get("benchmark"), str):
-            check_takes_answers(self.method_name, load_benchmark(name, import_own=may_import(name)))
+            check_takes_answers(self.method, load_benchmark(name, import_own=may_import(name)))
         return {**given, "task": complete}
 
     def _without_choices(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,14 +83,13 @@ class ServedGraph(EpisodicGraph):
         return {**form, "properties": {**self._choices(), **form["properties"]}}
 
     def _choices(self) -> dict[str, Any]:
-        operators = slots_by_operator()
         slots = {
             slot: {
                 "type": "string",
-                "enum": [name for name, fitting in operators.items() if slot in fitting],
+                "enum": operators_for_slot(slot),
                 "description": "an operator, in JSON also with arguments, as in capped:depth=1",
             }
-            for slot in graph_slots(self.method_name)
+            for slot in graph_slots(self.method)
         }
         described = {"swaps": "operators by slot in place of the graph's own", "benchmark": "where a task names none"}
         return {
@@ -100,7 +99,7 @@ class ServedGraph(EpisodicGraph):
 
     def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
         """Return the form of the input with examples of tasks."""
-        searches, predicts = self.method_name in SEARCH_GRAPHS, self.method_name in REWARD_GRAPHS
+        searches, predicts = self.method in SEARCH_GRAPHS, self.method in REWARD_GRAPHS
         tasks = SEARCH_TASKS if searches else REWARD_TASKS if predicts else ACTING_TASKS
         return {**super().get_input_jsonschema(config), "examples": [{"task": task} for task in tasks]}
 
@@ -147,10 +146,8 @@ def build_served(name: str, given: Mapping[str, Any]) -> ServedGraph:
     if unknown := next((key for key in given if key not in known), ""):
         raise UnknownName(f"no key {unknown!r} in an assistant's configuration", unknown, known)
     swaps = {slot: _read_swap(slot, text) for slot, text in (given.get("swaps") or {}).items() if text}
-    compiled = build_graph(name, swaps)
-    choices = {"method_name": name, "swaps": swaps, "benchmark": given.get("benchmark") or ""}
-    served: type[ServedGraph] = type("ServedGraph", (ServedGraph,), choices)
-    return served(**{**vars(compiled), "store": None})
+    compiled = {**vars(build_graph(name, swaps)), "store": None}  # the server passes in its own
+    return ServedGraph(method=name, benchmark=given.get("benchmark") or "", **compiled)
 
 
 def _read_swap(slot: str, text: Any) -> Spec:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from langchain_core.runnables.graph import Graph
 
 from certigraph.graphs.assembly import operators_of
-from certigraph.graphs.catalogue import slots_by_operator, summarize_operator
+from certigraph.graphs.catalogue import operators_for_slot, summarize_operator
 from certigraph.nodes.specs import Spec, parse_spec
 from certigraph.runtime.drawings import draw_svg
 from certigraph.runtime.registry import build_graph, graph_module, graph_slots, split_configuration
@@ -77,13 +77,12 @@ def describe(graph: str, swaps: Mapping[str, str] | None = None) -> GraphDescrip
     graphs = [*(inner for _, inner in compiled.get_subgraphs(recurse=True)), compiled]  # TDP has slots inside a node
     named = {slot: spec for one in graphs for slot, spec in operators_of(one).items()}  # type: ignore[arg-type]
     specs = {slot: Spec.model_validate(spec) for slot, spec in named.items()}
-    fitting = slots_by_operator()
     slots = tuple(
         SlotDescription(
             slot,
             str(specs[slot]) if slot in specs else "",
             summarize_operator(specs[slot].name) if slot in specs else "",
-            tuple(operator for operator, taking in fitting.items() if slot in taking),
+            tuple(operators_for_slot(slot)),
         )
         for slot in graph_slots(name)
     )
